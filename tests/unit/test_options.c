@@ -12,71 +12,28 @@
 #include "tests/support/suite.h"
 
 static const struct option_description table[] = {
-    {.id = OPTION_OUTPUT,
-     .type = OPTION_TYPE_TEXT,
-     .long_name = "output",
-     .short_name = 'o',
-     .argument = "OUT",
-     .help = "where to"},
-    {.id = OPTION_SIDECAR,
-     .type = OPTION_TYPE_TEXT,
-     .long_name = "sidecar",
-     .argument = "FILE",
-     .help = "a file",
-     .excludes = OPTION_STORE},
-    {.id = OPTION_STORE,
-     .type = OPTION_TYPE_TEXT,
-     .long_name = "store",
-     .argument = "DIR",
+    {OPTION_OUTPUT, .type = OPTION_TYPE_TEXT, .long_name = "output", .short_name = 'o',
+     .argument = "OUT", .help = "where to"},
+    {OPTION_SIDECAR, .type = OPTION_TYPE_TEXT, .long_name = "sidecar", .argument = "FILE",
+     .help = "a file", .excludes = OPTION_STORE},
+    {OPTION_STORE, .type = OPTION_TYPE_TEXT, .long_name = "store", .argument = "DIR",
      .help = "a directory"},
-    {.id = OPTION_SECTIONS,
-     .type = OPTION_TYPE_SECTIONS,
-     .long_name = "sections",
-     .argument = "LIST",
+    {OPTION_SECTIONS, .type = OPTION_TYPE_SECTIONS, .long_name = "sections", .argument = "LIST",
      .help = "a list"},
-    {.id = OPTION_UUID,
-     .type = OPTION_TYPE_UUID,
-     .long_name = "uuid",
-     .argument = "HEX",
+    {OPTION_UUID, .type = OPTION_TYPE_UUID, .long_name = "uuid", .argument = "HEX",
      .help = "a UUID"},
-    {.id = OPTION_LEVEL,
-     .type = OPTION_TYPE_NUMBER,
-     .long_name = "level",
-     .argument = "N",
-     .help = "a level",
-     .minimum = 1,
-     .maximum = 19,
-     .fallback = 9},
-    {.id = OPTION_THREADS,
-     .type = OPTION_TYPE_NUMBER,
-     .long_name = "threads",
-     .short_name = 'j',
-     .argument = "N",
-     .help = "threads",
-     .minimum = 1,
-     .maximum = UINT64_MAX},
-    {.id = OPTION_VERBOSE,
-     .type = OPTION_TYPE_FLAG,
-     .long_name = "verbose",
-     .short_name = 'v',
+    {OPTION_LEVEL, .type = OPTION_TYPE_NUMBER, .long_name = "level", .argument = "N",
+     .help = "a level", .minimum = 1, .maximum = 19, .fallback = 9},
+    {OPTION_THREADS, .type = OPTION_TYPE_NUMBER, .long_name = "threads", .short_name = 'j',
+     .argument = "N", .help = "threads", .minimum = 1, .maximum = UINT64_MAX},
+    {OPTION_VERBOSE, .type = OPTION_TYPE_FLAG, .long_name = "verbose", .short_name = 'v',
      .help = "say more"},
-    {.id = OPTION_MEMORY_LIMIT,
-     .type = OPTION_TYPE_SIZE,
-     .long_name = "limit",
-     .argument = "SIZE",
+    {OPTION_MEMORY_LIMIT, .type = OPTION_TYPE_SIZE, .long_name = "limit", .argument = "SIZE",
      .help = "no more than that"},
-    {.id = OPTION_JSON,
-     .type = OPTION_TYPE_FLAG,
-     .long_name = "json",
-     .short_name = 'q',
+    {OPTION_JSON, .type = OPTION_TYPE_FLAG, .long_name = "json", .short_name = 'q',
      .help = "as JSON"},
-    {.id = OPTION_IMAGE,
-     .type = OPTION_TYPE_TEXT,
-     .long_name = "image",
-     .short_name = 'i',
-     .argument = "FILE",
-     .help = "an image",
-     .repeats = true},
+    {OPTION_IMAGE, .type = OPTION_TYPE_TEXT, .long_name = "image", .short_name = 'i',
+     .argument = "FILE", .help = "an image", .repeats = true},
 };
 
 #define OPTION_TABLE_SIZE (sizeof(table) / sizeof(table[0]))
@@ -128,6 +85,17 @@ static enum parse_result parse(const struct command *command, const char *line,
     return parse_options(command, count, arguments, parsed, error);
 }
 
+/* What a line that is right says. */
+static struct parsed_options parse_right(const struct command *command, const char *line)
+{
+    struct parsed_options parsed;
+    struct error error = {0};
+
+    ck_assert_msg(parse(command, line, &parsed, &error) == PARSE_DONE, "%s: %s", line,
+                  error.message);
+    return parsed;
+}
+
 static void expect_wrong(const struct command *command, const char *line, const char *message)
 {
     struct parsed_options parsed;
@@ -143,18 +111,15 @@ static void expect_wrong(const struct command *command, const char *line, const 
 /* All values of an option that repeats, in their order; the last one is that of the option. */
 START_TEST(test_repeated_option)
 {
-    struct parsed_options parsed;
-    struct error error;
+    FREED_BY(parsed_options_free)
+    struct parsed_options parsed = parse_right(&optional, "-i a --store s --image=b x -ic -v");
 
-    ck_assert_int_eq(parse(&optional, "-i a --store s --image=b x -ic -v", &parsed, &error),
-                     PARSE_DONE);
     ck_assert_str_eq(option_text_at(&parsed, OPTION_IMAGE, 0), "a");
     ck_assert_str_eq(option_text_at(&parsed, OPTION_IMAGE, 1), "b");
     ck_assert_str_eq(option_text_at(&parsed, OPTION_IMAGE, 2), "c");
     ck_assert_ptr_null(option_text_at(&parsed, OPTION_IMAGE, 3));
     ck_assert_str_eq(option_text(&parsed, OPTION_IMAGE), "c");
     ck_assert_ptr_null(option_text_at(&parsed, OPTION_STORE, 0));
-    parsed_options_free(&parsed);
     expect_wrong(&optional, "-i a --image=", "the value of '--image' is empty");
 }
 END_TEST
@@ -166,7 +131,6 @@ START_TEST(test_option_takes_operands)
     struct option_description options[OPTION_TABLE_SIZE];
     struct command command = optional;
     struct parsed_options parsed;
-    struct error error;
 
     memcpy(options, table, sizeof(table));
     for (size_t i = 0; i < OPTION_TABLE_SIZE; i++) {
@@ -177,14 +141,14 @@ START_TEST(test_option_takes_operands)
             options[i].excludes = OPTION_LEVEL;
     }
     command.options = options;
-    ck_assert_int_eq(parse(&command, "-i a b -v c -i d", &parsed, &error), PARSE_DONE);
+    parsed = parse_right(&command, "-i a b -v c -i d");
     static const char *const in_order[] = {"a", "d", "b", "c"};
     for (size_t i = 0; i < 4; i++)
         ck_assert_str_eq(option_text_at(&parsed, OPTION_IMAGE, i), in_order[i]);
     ck_assert_ptr_null(option_text_at(&parsed, OPTION_IMAGE, 4));
     ck_assert_uint_eq(parsed.operand_count, 0);
     parsed_options_free(&parsed);
-    ck_assert_int_eq(parse(&command, "-v a b", &parsed, &error), PARSE_DONE);
+    parsed = parse_right(&command, "-v a b");
     ck_assert_uint_eq(parsed.operand_count, 2);
     parsed_options_free(&parsed);
     expect_wrong(&command, "--level 2 3 x", "'--level x' is not a number from 1 to 19");
@@ -199,11 +163,9 @@ START_TEST(test_every_form_of_a_value)
     };
 
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-        FREED_BY(parsed_options_free) struct parsed_options parsed;
-        struct error error;
+        FREED_BY(parsed_options_free)
+        struct parsed_options parsed = parse_right(&optional, lines[i]);
 
-        ck_assert_msg(parse(&optional, lines[i], &parsed, &error) == PARSE_DONE, "%s: %s", lines[i],
-                      error.message);
         ck_assert(option_given(&parsed, OPTION_OUTPUT));
         ck_assert_str_eq(option_text(&parsed, OPTION_OUTPUT), "x");
         ck_assert_uint_eq(parsed.operand_count, 0);
@@ -213,10 +175,9 @@ END_TEST
 
 START_TEST(test_values_may_look_like_options)
 {
-    FREED_BY(parsed_options_free) struct parsed_options parsed;
-    struct error error;
+    FREED_BY(parsed_options_free)
+    struct parsed_options parsed = parse_right(&optional, "-o --verbose --sidecar=a=b");
 
-    ck_assert(parse(&optional, "-o --verbose --sidecar=a=b", &parsed, &error) == PARSE_DONE);
     ck_assert_str_eq(option_text(&parsed, OPTION_OUTPUT), "--verbose");
     ck_assert_str_eq(option_text(&parsed, OPTION_SIDECAR), "a=b");
     ck_assert(!option_given(&parsed, OPTION_VERBOSE));
@@ -225,10 +186,9 @@ END_TEST
 
 START_TEST(test_flags_and_operands_mix)
 {
-    FREED_BY(parsed_options_free) struct parsed_options parsed;
-    struct error error;
+    FREED_BY(parsed_options_free)
+    struct parsed_options parsed = parse_right(&optional, "a -qv - -- -v");
 
-    ck_assert(parse(&optional, "a -qv - -- -v", &parsed, &error) == PARSE_DONE);
     ck_assert(option_given(&parsed, OPTION_VERBOSE));
     ck_assert(option_given(&parsed, OPTION_JSON));
     ck_assert_uint_eq(parsed.operand_count, 3);
@@ -240,10 +200,9 @@ END_TEST
 
 START_TEST(test_command_line_of_another_program)
 {
-    struct parsed_options parsed;
-    struct error error;
+    FREED_BY(parsed_options_free)
+    struct parsed_options parsed = parse_right(&other_program, "-v -- run --json '' -- x");
 
-    ck_assert(parse(&other_program, "-v -- run --json '' -- x", &parsed, &error) == PARSE_DONE);
     ck_assert(option_given(&parsed, OPTION_VERBOSE));
     ck_assert(!option_given(&parsed, OPTION_JSON));
     ck_assert_uint_eq(parsed.operand_count, 5);
@@ -251,7 +210,6 @@ START_TEST(test_command_line_of_another_program)
     ck_assert_str_eq(parsed.operands[2], "");
     ck_assert_str_eq(parsed.operands[3], "--");
     ck_assert_ptr_null(parsed.operands[5]);
-    parsed_options_free(&parsed);
     expect_wrong(&other_program, "run --json",
                  "'run' comes before '--'; write '--' before the command");
     expect_wrong(&other_program, "- -- run", "'-' comes before '--'");
@@ -262,10 +220,9 @@ END_TEST
 
 START_TEST(test_nothing_given)
 {
-    FREED_BY(parsed_options_free) struct parsed_options parsed;
-    struct error error;
+    FREED_BY(parsed_options_free)
+    struct parsed_options parsed = parse_right(&optional, "");
 
-    ck_assert(parse(&optional, "", &parsed, &error) == PARSE_DONE);
     ck_assert_ptr_null(option_text(&parsed, OPTION_OUTPUT));
     ck_assert_uint_eq(option_number(&parsed, OPTION_LEVEL), 9);
     ck_assert_uint_eq(option_sections(&parsed, OPTION_SECTIONS), SECTION_DEFAULT);
@@ -278,11 +235,9 @@ END_TEST
 START_TEST(test_typed_values)
 {
     FREED_BY(parsed_options_free) struct parsed_options parsed;
-    struct error error;
     struct uuid uuid;
 
-    ck_assert(parse(&optional, "--sections covmap,data --level=019 -j12 --uuid 0aFF", &parsed,
-                    &error) == PARSE_DONE);
+    parsed = parse_right(&optional, "--sections covmap,data --level=019 -j12 --uuid 0aFF");
     ck_assert_uint_eq(option_sections(&parsed, OPTION_SECTIONS),
                       SECTION_BIT(SECTION_COVMAP) | SECTION_BIT(SECTION_DATA));
     ck_assert_uint_eq(option_number(&parsed, OPTION_LEVEL), 19);
@@ -292,8 +247,7 @@ START_TEST(test_typed_values)
     ck_assert_uint_eq(uuid.bytes[0], 0x0a);
     ck_assert_uint_eq(uuid.bytes[1], 0xff);
     parsed_options_free(&parsed);
-    ck_assert(parse(&optional, "--sections all -j 18446744073709551615", &parsed, &error) ==
-              PARSE_DONE);
+    parsed = parse_right(&optional, "--sections all -j 18446744073709551615");
     ck_assert_uint_eq(option_sections(&parsed, OPTION_SECTIONS), SECTION_DEFAULT);
     ck_assert_uint_eq(option_number(&parsed, OPTION_THREADS), UINT64_MAX);
 }
@@ -318,11 +272,9 @@ START_TEST(test_sizes)
                                         "1KB", "1.5G", "16777216T", "x",  "18446744073709551616"};
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        FREED_BY(parsed_options_free) struct parsed_options parsed;
-        struct error error;
+        FREED_BY(parsed_options_free)
+        struct parsed_options parsed = parse_right(&optional, sizes[i].line);
 
-        ck_assert_msg(parse(&optional, sizes[i].line, &parsed, &error) == PARSE_DONE, "%s",
-                      sizes[i].line);
         ck_assert_uint_eq(option_number(&parsed, OPTION_MEMORY_LIMIT), sizes[i].size);
     }
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -423,7 +375,7 @@ START_TEST(test_required_and_exclusive_options)
     strict.options = options;
     expect_wrong(&strict, "a", "'--output OUT' is missing");
     expect_wrong(&strict, "-o x --sidecar a --store b", "exclude each other");
-    ck_assert(parse(&strict, "-o x --store b", &parsed, &error) == PARSE_DONE);
+    parsed = parse_right(&strict, "-o x --store b");
     parsed_options_free(&parsed);
     /* Whoever asks for help need not get the rest right. */
     ck_assert(parse(&strict, "a b c d --help", &parsed, &error) == PARSE_HELP);
