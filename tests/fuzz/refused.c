@@ -237,13 +237,12 @@ static void read_names_first(const struct subject *subject, struct outcome *resu
 }
 
 /* Ends a step that has collected what it made. */
-static void finish(struct outcome *result, bool done, struct buffer *made)
+static void finish(struct outcome *result, bool done, const struct buffer *made)
 {
     result->has_failed = !done;
     stop_refusing(result);
     if (done)
         add(result, buffer_view(made), NULL);
-    buffer_free(made);
 }
 
 /* A bytes_sink that needs memory as all else does. */
@@ -256,43 +255,40 @@ static bool collect(void *made, struct bytes part, struct error *error)
 static void restore(const struct subject *subject, struct outcome *result)
 {
     const struct input stripped = input_of_bytes(subject->stripped, "stripped");
-    struct sidecar *sidecar = open_sidecar(subject, result);
-    struct buffer made = {0};
-    bool done =
-        sidecar != NULL && sidecar_restore(sidecar, &stripped, collect, &made, &result->error);
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = open_sidecar(subject, result);
+    FREED_BY(buffer_free) struct buffer made = {0};
 
-    sidecar_close(sidecar);
-    finish(result, done, &made);
+    finish(result,
+           sidecar != NULL && sidecar_restore(sidecar, &stripped, collect, &made, &result->error),
+           &made);
 }
 
 static void export(const struct subject *subject, struct outcome *result)
 {
-    struct sidecar *sidecar = open_sidecar(subject, result);
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = open_sidecar(subject, result);
     struct export_facts facts = {0};
-    struct buffer made = {0};
-    bool done = sidecar != NULL && export_write(sidecar, collect, &made, &result->error) &&
-                export_read(buffer_view(&made), "object", &facts, &result->error);
+    FREED_BY(buffer_free) struct buffer made = {0};
 
-    sidecar_close(sidecar);
-    finish(result, done, &made);
+    finish(result,
+           sidecar != NULL && export_write(sidecar, collect, &made, &result->error) &&
+               export_read(buffer_view(&made), "object", &facts, &result->error),
+           &made);
 }
 
 static void repack(const struct subject *subject, struct outcome *result, bool portable)
 {
     const struct sidecar_write_options options = {.level = 1, .threads = 1, .portable = portable};
-    struct sidecar *sidecar = open_sidecar(subject, result);
-    struct output output = {0};
-    struct input input = {0};
-    struct buffer made = {0};
-    bool done = sidecar != NULL && output_create_in_memory(&output, "repacked", &result->error) &&
-                sidecar_repack(sidecar, &options, &output, &result->error) &&
-                output_map(&output, &input, &result->error) &&
-                collect(&made, input.bytes, &result->error);
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = open_sidecar(subject, result);
+    FREED_BY(output_discard) struct output output = {0};
+    FREED_BY(input_close) struct input input = {0};
+    FREED_BY(buffer_free) struct buffer made = {0};
 
-    input_close(&input);
-    output_discard(&output);
-    sidecar_close(sidecar);
-    finish(result, done, &made);
+    finish(result,
+           sidecar != NULL && output_create_in_memory(&output, "repacked", &result->error) &&
+               sidecar_repack(sidecar, &options, &output, &result->error) &&
+               output_map(&output, &input, &result->error) &&
+               collect(&made, input.bytes, &result->error),
+           &made);
 }
 
 static void make_compact(const struct subject *subject, struct outcome *result)
@@ -308,41 +304,42 @@ static void make_portable(const struct subject *subject, struct outcome *result)
 /* Of the image and itself, whose records are all left out the second time. */
 static void unite(const struct subject *subject, struct outcome *result)
 {
-    struct buffer made = {0};
+    FREED_BY(buffer_free) struct buffer made = {0};
+    FREED_BY(union_free)
     struct union_writer writer = {.name = "union", .sink = collect, .context = &made};
-    struct sidecar *sidecar = open_sidecar(subject, result);
-    bool done = sidecar != NULL && union_add(&writer, sidecar, &result->error) &&
-                union_add(&writer, sidecar, &result->error) &&
-                union_finish(&writer, &result->error);
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = open_sidecar(subject, result);
 
-    union_free(&writer);
-    sidecar_close(sidecar);
-    finish(result, done, &made);
+    finish(result,
+           sidecar != NULL && union_add(&writer, sidecar, &result->error) &&
+               union_add(&writer, sidecar, &result->error) && union_finish(&writer, &result->error),
+           &made);
 }
 
 /* ---- steps with profiles ---- */
 
 static void correlate(const struct subject *subject, struct outcome *result)
 {
+    FREED_BY(profile_reader_free)
     struct profile_reader reader = {.file = subject->profile, .name = "profile"};
+    FREED_BY(profile_sidecar_close)
     struct profile_sidecar opened = {.sidecar = open_sidecar(subject, result)};
-    struct buffer made = {0};
+    FREED_BY(buffer_free) struct buffer made = {0};
     struct profile profile;
-    bool done =
-        opened.sidecar != NULL && profile_reader_first(&reader, &profile, &result->error) &&
-        profile_sidecar_correlate(&opened, &profile, "profile", collect, &made, &result->error);
 
-    profile_reader_free(&reader);
-    profile_sidecar_close(&opened);
-    finish(result, done, &made);
+    finish(
+        result,
+        opened.sidecar != NULL && profile_reader_first(&reader, &profile, &result->error) &&
+            profile_sidecar_correlate(&opened, &profile, "profile", collect, &made, &result->error),
+        &made);
 }
 
 static void correlate_dump(const struct subject *subject, struct outcome *result)
 {
     static const uint8_t zeros[1 << 16];
+    FREED_BY(profile_sidecar_close)
     struct profile_sidecar opened = {.sidecar = open_sidecar(subject, result)};
-    struct dump dump = {0};
-    struct buffer made = {0};
+    FREED_BY(dump_free) struct dump dump = {0};
+    FREED_BY(buffer_free) struct buffer made = {0};
     bool done = opened.sidecar != NULL && profile_sidecar_load(&opened, &result->error) &&
                 opened.counters_size <= sizeof(zeros) && opened.bitmap_size <= sizeof(zeros);
 
@@ -351,8 +348,6 @@ static void correlate_dump(const struct subject *subject, struct outcome *result
     done =
         done && dump_make(&dump, &opened, "dump", &result->error) &&
         profile_sidecar_correlate(&opened, &dump.profile, "dump", collect, &made, &result->error);
-    dump_free(&dump);
-    profile_sidecar_close(&opened);
     finish(result, done, &made);
 }
 

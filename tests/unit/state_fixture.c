@@ -164,16 +164,6 @@ void free_found(struct found *found)
         profile_sum_free(found->sums[i]);
 }
 
-void assert_equal_sums(struct profile_sum *a, struct profile_sum *b)
-{
-    ck_assert_uint_eq(profile_sum_plane_count(a), profile_sum_plane_count(b));
-    profile_sum_combined(a);
-    profile_sum_combined(b);
-    ck_assert(bytes_equal((struct bytes){a->bytes, a->size}, (struct bytes){b->bytes, b->size}));
-    for (unsigned i = 0; i < profile_sum_plane_count(a); i++)
-        ck_assert(bytes_equal(profile_sum_plane(a, i), profile_sum_plane(b, i)));
-}
-
 /* ---- what is added to it ---- */
 
 struct buffer made_of(int index)

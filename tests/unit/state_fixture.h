@@ -62,8 +62,6 @@ bool take_sum(void *context, struct profile_sum *sum, const char *name, struct e
 struct found read_state(enum state_access access);
 void free_found(struct found *found);
 
-void assert_equal_sums(struct profile_sum *a, struct profile_sum *b);
-
 /* A profile of the form. */
 struct buffer made_of(int index);
 

@@ -509,14 +509,6 @@ START_TEST(test_other_builds)
 }
 END_TEST
 
-/* ---- memory ---- */
-
-/* What is correlated, and what comes of it. */
-struct attempt {
-    struct image image;
-    struct buffer light, full, of_dump;
-};
-
 int main(void)
 {
     TCase *all = suite_case("all", 60, NULL);

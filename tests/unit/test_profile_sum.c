@@ -49,9 +49,8 @@ static struct digest identity_of(const struct profile_recipe *recipe)
 {
     FREED_BY(buffer_free) struct buffer made = profile_make(recipe);
     struct profile profile = profile_of(&made);
-    struct digest identity = profile_identity(&profile);
 
-    return identity;
+    return profile_identity(&profile);
 }
 
 /* The sum that the parts make up, for the first counters. */
@@ -274,31 +273,30 @@ END_TEST
 
 /* ---- what belongs together ---- */
 
+static bool is_same(const struct profile_recipe *one, const struct profile_recipe *other)
+{
+    struct digest identity = identity_of(one), found = identity_of(other);
+
+    return digest_equal(&identity, &found);
+}
+
 START_TEST(test_identity)
 {
-    struct profile_recipe recipe = profile_form(_i), other = recipe;
-    struct digest identity = identity_of(&recipe), found;
+    struct profile_recipe recipe = profile_form(_i);
+    struct profile_recipe moved = recipe, renamed = recipe, rebuilt = recipe, other = recipe,
+                          variant = recipe;
 
-    other.load_address = 0x7000000;
-    found = identity_of(&other);
-    ck_assert(digest_equal(&identity, &found)); /* loaded somewhere else */
-    other = recipe;
-    other.names = "other name";
-    found = identity_of(&other);
-    ck_assert(!digest_equal(&identity, &found));
-    other = recipe;
-    other.binary_id = "build-i2";
-    found = identity_of(&other);
-    ck_assert(!digest_equal(&identity, &found));
-    other = recipe;
+    moved.load_address = 0x7000000;
+    ck_assert(is_same(&recipe, &moved));
+    renamed.names = "other name";
+    ck_assert(!is_same(&recipe, &renamed));
+    rebuilt.binary_id = "build-i2";
+    ck_assert(!is_same(&recipe, &rebuilt));
     other.records = 3;
     other.counters_each = 5;
-    found = identity_of(&other);
-    ck_assert(!digest_equal(&identity, &found));
-    other = recipe;
-    other.raw_version |= UINT64_C(1) << 56;
-    found = identity_of(&other);
-    ck_assert(!digest_equal(&identity, &found));
+    ck_assert(!is_same(&recipe, &other));
+    variant.raw_version |= UINT64_C(1) << 56;
+    ck_assert(!is_same(&recipe, &variant));
 }
 END_TEST
 

@@ -87,6 +87,14 @@ static void reseal(struct buffer *file, const struct layout *layout)
     memcpy(seal, digest.bytes, DIGEST_SIZE);
 }
 
+/* The sidecar of the first sample. */
+static struct buffer intact_file(void)
+{
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+
+    return sample_write(&sample->source, 9, 1);
+}
+
 static const char *refusal(const struct buffer *file)
 {
     static struct error error;
@@ -244,8 +252,7 @@ START_TEST(test_hostile_elf_headers)
         {5, 1, 2},       {6, 1, 0},           {6, 1, 2},
         {16, 2, ET_REL}, {16, 2, ET_CORE},
     };
-    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
-    FREED_BY(buffer_free) struct buffer file = sample_write(&sample->source, 9, 1);
+    FREED_BY(buffer_free) struct buffer file = intact_file();
     const struct layout layout = layout_of(&file);
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -265,8 +272,7 @@ END_TEST
 
 START_TEST(test_other_format_is_refused)
 {
-    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
-    FREED_BY(buffer_free) struct buffer file = sample_write(&sample->source, 9, 1);
+    FREED_BY(buffer_free) struct buffer file = intact_file();
     const struct layout layout = layout_of(&file);
 
     store_u32(file.data + layout.note, 6, false);
@@ -283,8 +289,7 @@ END_TEST
 /* A section in a form of a later version, all else being in order. */
 START_TEST(test_unknown_form_is_refused)
 {
-    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
-    FREED_BY(buffer_free) struct buffer file = sample_write(&sample->source, 9, 1);
+    FREED_BY(buffer_free) struct buffer file = intact_file();
     const struct layout layout = layout_of(&file);
 
     store_u32(file.data + layout.contents[0], 0x6c7603ff, false);
@@ -300,8 +305,7 @@ END_TEST
  * in its place. */
 START_TEST(test_cut_note)
 {
-    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
-    FREED_BY(buffer_free) struct buffer file = sample_write(&sample->source, 9, 1);
+    FREED_BY(buffer_free) struct buffer file = intact_file();
     const struct layout layout = layout_of(&file);
     uint8_t *size = file.data + layout.note - 20;
 

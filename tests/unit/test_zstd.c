@@ -90,10 +90,6 @@ START_TEST(test_round_trip)
 }
 END_TEST
 
-struct consumed {
-    const uint8_t *next;
-};
-
 /* ---- damage ---- */
 
 START_TEST(test_wrong_sizes)
