@@ -256,10 +256,18 @@ struct sidecar *sample_open(const struct buffer *file)
     return sidecar;
 }
 
-static bool collect(void *context, struct bytes part, struct error *error)
+bool sample_collect(void *buffer, struct bytes part, struct error *error)
 {
+    return buffer_append(buffer, part.data, (size_t)part.size) ||
+           error_out_of_memory(error, "part", part.size);
+}
+
+bool sample_ignore(void *context, struct bytes part, struct error *error)
+{
+    (void)context;
+    (void)part;
     (void)error;
-    return buffer_append(context, part.data, (size_t)part.size);
+    return true;
 }
 
 bool sample_restores(const struct sample *sample, const struct sidecar *sidecar)
@@ -267,7 +275,7 @@ bool sample_restores(const struct sample *sample, const struct sidecar *sidecar)
     struct input stripped = input_of_bytes(buffer_view(&sample->stripped), "stripped");
     FREED_BY(buffer_free) struct buffer restored = {0};
     struct error error = {0};
-    bool done = sidecar_restore(sidecar, &stripped, collect, &restored, &error);
+    bool done = sidecar_restore(sidecar, &stripped, sample_collect, &restored, &error);
 
     ck_assert(done == (error.message[0] == '\0'));
     done = done && bytes_equal(buffer_view(&restored), buffer_view(&sample->original));

@@ -58,6 +58,10 @@ bool sample_restores(const struct sample *sample, const struct sidecar *sidecar)
 /* True where the sidecar says just what it was made from, and holds just the contents. */
 bool sample_agrees(const struct sample *sample, const struct sidecar *sidecar);
 
+/* Sinks: what is written is appended to a buffer, or goes nowhere. */
+bool sample_collect(void *buffer, struct bytes part, struct error *error);
+bool sample_ignore(void *context, struct bytes part, struct error *error);
+
 /* For FREED_BY. */
 DEFINE_DROP(drop_sample, struct sample, sample_free)
 DEFINE_DROP(drop_sidecar, struct sidecar, sidecar_close)

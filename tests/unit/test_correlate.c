@@ -126,12 +126,6 @@ static void free_image(struct image *image)
     sample_free(image->sample);
 }
 
-static bool append_part(void *context, struct bytes part, struct error *error)
-{
-    return buffer_append(context, part.data, (size_t)part.size) ||
-           error_out_of_memory(error, "part", part.size);
-}
-
 /* Correlates; *error says why not. */
 static bool correlate(struct sidecar *sidecar, const struct buffer *light, struct buffer *full,
                       struct error *error)
@@ -141,7 +135,7 @@ static bool correlate(struct sidecar *sidecar, const struct buffer *light, struc
     struct profile profile = profile_of(light), result;
 
     return profile_sidecar_apply(&opened, &profile, "light", &relocated, &result, error) &&
-           profile_write(&result, append_part, full, error);
+           profile_write(&result, sample_collect, full, error);
 }
 
 static void assert_correlates(const struct image *image, const struct profile_recipe *light,
@@ -188,7 +182,7 @@ static bool correlate_dump(struct sidecar *sidecar, struct bytes counters, struc
     FREED_BY(profile_sidecar_unload) struct profile_sidecar opened = {.sidecar = sidecar};
 
     return dump_make(&dump, &opened, "dump", error) &&
-           profile_sidecar_correlate(&opened, &dump.profile, "dump", append_part, full, error);
+           profile_sidecar_correlate(&opened, &dump.profile, "dump", sample_collect, full, error);
 }
 
 /* Of nothing but counters and bitmap comes the same as of the whole profile. */

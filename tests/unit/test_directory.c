@@ -2,7 +2,6 @@
  * Directories with links: which files are found in them, and that one inside itself is an error.
  */
 #include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "common/base/file.h"
 #include "common/store/store.h"
 #include "split/cli/path_list.h"
+#include "tests/support/file_system.h"
 #include "tests/support/suite.h"
 
 /* ---- a tree ---- */
@@ -68,17 +68,9 @@ static void prepare(void)
     make_link("b/deep", "tree/z");
 }
 
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
-{
-    (void)status;
-    (void)type;
-    (void)walk;
-    return remove(path);
-}
-
 static void clean_up(void)
 {
-    nftw(root, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    directory_remove(root);
 }
 
 /* ---- readers ---- */

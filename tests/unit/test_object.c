@@ -40,12 +40,6 @@ static void set_content(struct section *section, enum section_kind kind, struct 
     section->size = content.size;
 }
 
-static bool collect(void *context, struct bytes part, struct error *error)
-{
-    (void)error;
-    return buffer_append(context, part.data, (size_t)part.size);
-}
-
 /* The object of a sidecar that is made of the source. */
 static struct buffer make_object(const struct sidecar_source *source)
 {
@@ -53,7 +47,7 @@ static struct buffer make_object(const struct sidecar_source *source)
     FREED_BY(drop_sidecar) struct sidecar *sidecar = sample_open(&file);
     struct error error = {0};
 
-    ck_assert_msg(export_write(sidecar, collect, &object, &error), "%s", error.message);
+    ck_assert_msg(export_write(sidecar, sample_collect, &object, &error), "%s", error.message);
     buffer_free(&file);
     return object;
 }
@@ -343,7 +337,7 @@ START_TEST(test_damaged_content)
     file.data[load_u64(file.data + covfun + 24, false) + load_u64(file.data + covfun + 32, false) -
               1] ^= 0xff;
     sidecar = sample_open(&file);
-    ck_assert(!export_write(sidecar, collect, &object, &error));
+    ck_assert(!export_write(sidecar, sample_collect, &object, &error));
     ck_assert_msg(strstr(error.message, "__llvm_covfun") != NULL, "%s", error.message);
 }
 END_TEST

@@ -2,13 +2,13 @@
  * The library's states: sums that a merger takes over, what is refused, and memory that runs out at
  * any moment.
  */
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/llvm/profile_sum.h"
 #include "common/state/state.h"
+#include "tests/support/file_system.h"
 #include "tests/support/suite.h"
 #include "tests/unit/reader_fixture.h"
 #include "tests/unit/refused_memory.h"
@@ -50,17 +50,9 @@ static void prepare(void)
     store = covsplit_store_open_directory(fixture.directory, NULL);
 }
 
-static int remove_one(const char *path, const struct stat *status, int type, struct FTW *place)
-{
-    (void)status;
-    (void)type;
-    (void)place;
-    return remove(path);
-}
-
 static void clean_up(void)
 {
-    nftw(state_directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    directory_remove(state_directory);
     covsplit_store_close(store);
     tear_down(&fixture);
 }

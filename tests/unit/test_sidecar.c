@@ -118,14 +118,6 @@ static bool restore(const struct sidecar *sidecar, struct bytes stripped, const 
     return sidecar_restore(sidecar, &input, sink, context, error);
 }
 
-static bool ignore(void *context, struct bytes part, struct error *error)
-{
-    (void)context;
-    (void)part;
-    (void)error;
-    return true;
-}
-
 START_TEST(test_refuses_another_image)
 {
     FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
@@ -137,13 +129,14 @@ START_TEST(test_refuses_another_image)
 
     sample->stripped.data[sample->stripped.size - 1] ^= 1;
     wrong = digest_of(buffer_view(&sample->stripped));
-    ck_assert(!restore(sidecar, buffer_view(&sample->stripped), "other", ignore, NULL, &error));
+    ck_assert(
+        !restore(sidecar, buffer_view(&sample->stripped), "other", sample_ignore, NULL, &error));
     ck_assert_ptr_nonnull(strstr(error.message, "other: "));
     ck_assert_ptr_nonnull(strstr(error.message, SAMPLE_UUID));
     ck_assert_ptr_nonnull(strstr(error.message, digest_format(&wrong, text)));
     ck_assert_ptr_nonnull(
         strstr(error.message, digest_format(&sample->source.facts.stripped_digest, text)));
-    ck_assert(!restore(sidecar, (struct bytes){0}, "nothing", ignore, NULL, &error));
+    ck_assert(!restore(sidecar, (struct bytes){0}, "nothing", sample_ignore, NULL, &error));
 }
 END_TEST
 

@@ -2,7 +2,6 @@
  * Searching stores by what a stub keeps of a UUID; two answers.
  * And walking through them, also while others write to them.
  */
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "common/store/store.h"
 #include "reader/covsplit.h"
+#include "tests/support/file_system.h"
 #include "tests/support/suite.h"
 
 DEFINE_DROP(drop_store, covsplit_store, covsplit_store_close)
@@ -68,17 +68,9 @@ static void prepare(void)
     add_file("short", "00", "11223344556677.covsplit");
 }
 
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
-{
-    (void)status;
-    (void)type;
-    (void)walk;
-    return remove(path);
-}
-
 static void clean_up(void)
 {
-    nftw(directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    directory_remove(directory);
 }
 
 /* Looks in a store; `expected` is the UUID found, NULL for none. */
@@ -221,7 +213,7 @@ static bool remove_directory(void *context, const char *path, const struct uuid 
     (void)uuid;
     (void)error;
     ++*count;
-    nftw(parent, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    directory_remove(parent);
     return true;
 }
 
@@ -301,7 +293,7 @@ START_TEST(test_add)
                   error.message);
     assert_added(&output, sidecar_path("add"));
     ck_assert(store_output_create(&output, sidecar_path("add2"), &new_file, &error));
-    nftw(store_directory("add2"), remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    directory_remove(store_directory("add2"));
     assert_added(&output, sidecar_path("add2"));
     /* In the current directory. */
     ck_assert_int_eq(chdir(directory), 0);
@@ -325,7 +317,7 @@ START_TEST(test_file_in_the_way)
     ck_assert_ptr_nonnull(strstr(error.message, ": cannot be created: Not a directory"));
     error = (struct error){0};
     ck_assert(store_output_create(&output, sidecar_path("way2"), &new_file, &error));
-    nftw(store_directory("way2"), remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    directory_remove(store_directory("way2"));
     file = fopen(store_directory("way2"), "w");
     ck_assert_ptr_nonnull(file);
     fclose(file);

@@ -107,18 +107,10 @@ struct collected {
     const struct sample_shape *shape;
 };
 
-static bool collect(void *context, struct bytes part, struct error *error)
-{
-    struct collected *all = context;
-
-    return buffer_append(&all->file, part.data, (size_t)part.size) ||
-           error_out_of_memory(error, "union", part.size);
-}
-
 static void begin(struct collected *all, const struct sample_shape *shape)
 {
-    *all = (struct collected){.shape = shape,
-                              .writer = {.name = "union", .sink = collect, .context = all}};
+    *all = (struct collected){
+        .shape = shape, .writer = {.name = "union", .sink = sample_collect, .context = &all->file}};
 }
 
 /* The sidecar of an image with this coverage, in plain or in compact form. */
