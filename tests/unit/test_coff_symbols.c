@@ -222,14 +222,12 @@ static struct image_plan *plan_with_map(struct coff_program *program, const char
     struct image_options options = {.sections = SECTION_REMOVABLE};
     struct buffer buffer = {0};
     FREED_BY(input_close) struct input map = {0};
-    struct image_plan *plan;
 
     ck_assert(buffer_append(&buffer, text, strlen(text)));
     ck_assert(input_from_buffer(&map, &buffer, "map", error));
     options.map = &map;
     program->symbol_count = 0;
-    plan = coff_plan(program, none, &options, error);
-    return plan;
+    return coff_plan(program, none, &options, error);
 }
 
 /* It names the functions where two of them return the same. */

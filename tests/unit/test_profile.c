@@ -374,11 +374,9 @@ static struct recipe lightweight(int index)
 static bool is_lightweight(const struct recipe *recipe)
 {
     FREED_BY(buffer_free) struct buffer file = {0};
-    bool result;
 
     make(recipe, &file);
-    result = parse_good(&file).lightweight;
-    return result;
+    return parse_good(&file).lightweight;
 }
 
 START_TEST(test_not_lightweight)

@@ -96,7 +96,6 @@ static uint64_t take_second(struct program *program, const struct memory_module 
     FREED_BY(module_free) struct module module;
     FREED_BY(taken_free) struct taken taken = {0};
     struct error error = {0};
-    uint64_t second;
 
     ck_assert_int_eq(module_read(&program->memory, listed, &module), MODULE_READ);
     ck_assert_msg(take_profile(&program->memory, &module, &coverage, NULL, &taken, &error), "%s",
@@ -104,8 +103,7 @@ static uint64_t take_second(struct program *program, const struct memory_module 
     ck_assert_uint_eq(taken.profile.counters.size, 8 * COUNT);
     ck_assert_uint_eq(load_u64(taken.counters.data, false), 7);
     ck_assert_uint_eq(load_u64(taken.counters.data + 16, false), UINT64_MAX);
-    second = load_u64(taken.counters.data + 8, false);
-    return second;
+    return load_u64(taken.counters.data + 8, false);
 }
 
 /* A carry goes through while the counter is copied: its low byte is that of before and the next one

@@ -203,7 +203,6 @@ static bool write_output(enum way way, const char *name, enum output_result *res
     FREED_BY(input_close) struct input before = {.fd = -1};
     struct output_options options = {.mode = 0600, .is_other_form = way == OTHER_FORM};
     struct output output;
-    bool done;
 
     if (way == OVER_LINK) {
         file_write_text(path_join(scratch, "its target"), "as before");
@@ -223,10 +222,9 @@ static bool write_output(enum way way, const char *name, enum output_result *res
         file_write_text(path_join(scratch, "another"), "another process's");
         ck_assert_int_eq(__real_rename(path_join(scratch, "another"), name), 0);
     }
-    done = way == ADDED || way == OVER_ADDED
+    return way == ADDED || way == OVER_ADDED
                ? output_try_commit(&output, way == OVER_ADDED, result, &error)
                : output_commit(&output, result, &error);
-    return done;
 }
 
 /* It is on the disk before it has a name, and has that on the disk before the caller goes on. What

@@ -120,15 +120,13 @@ static struct buffer make_sidecar(const struct sample_shape *shape, const struct
     FREED_BY(drop_sample) struct sample *sample = sample_make(shape);
     const struct bytes contents[] = {buffer_view(&coverage->covmap), buffer_view(&coverage->covfun),
                                      buffer_view(&coverage->names)};
-    struct buffer file;
 
     for (size_t i = COVMAP; i <= NAMES; i++) {
         sample->sections[i].content = contents[i];
         sample->sections[i].size = contents[i].size;
     }
     sample->source.image_name = name;
-    file = compact ? sample_write_compact(&sample->source) : sample_write(&sample->source, 1, 1);
-    return file;
+    return compact ? sample_write_compact(&sample->source) : sample_write(&sample->source, 1, 1);
 }
 
 static void add_named(struct collected *all, const struct coverage *coverage, bool compact,
