@@ -12,6 +12,22 @@
 
 #define LIMIT (UINT64_C(1) << 56) /* of a counter in one profile */
 
+/* A sidecar in a store, and the profile that its image writes. */
+static struct fixture fixture;
+static covsplit_store *store;
+
+static void prepare(void)
+{
+    set_up(&fixture);
+    store = covsplit_store_open_directory(fixture.directory, NULL);
+}
+
+static void release(void)
+{
+    covsplit_store_close(store);
+    tear_down(&fixture);
+}
+
 /* ---- profiles ---- */
 
 static bool try_add(covsplit_merger *merger, const struct buffer *file, const char *name,
@@ -32,11 +48,10 @@ static void add(covsplit_merger *merger, const struct buffer *file)
 }
 
 /* The lightweight profile of the fixture with a counter set. */
-static void add_count(covsplit_merger *merger, struct fixture *fixture, uint64_t index,
-                      uint64_t value)
+static void add_count(covsplit_merger *merger, uint64_t index, uint64_t value)
 {
-    profile_set_counter(&fixture->profile_bytes, index, value);
-    add(merger, &fixture->profile_bytes);
+    profile_set_counter(&fixture.profile_bytes, index, value);
+    add(merger, &fixture.profile_bytes);
 }
 
 static struct buffer finish(covsplit_merger *merger)
@@ -51,14 +66,14 @@ static struct buffer finish(covsplit_merger *merger)
 }
 
 /* What covsplit_profile_correlate makes of a lightweight profile. */
-static struct buffer correlate(const struct fixture *fixture)
+static struct buffer correlate(void)
 {
     covsplit_error *error = NULL;
     FREED_BY(drop_opened_sidecar)
-    covsplit_sidecar *sidecar = covsplit_sidecar_open(fixture->sidecar, &error);
+    covsplit_sidecar *sidecar = covsplit_sidecar_open(fixture.sidecar, &error);
     FREED_BY(drop_profile)
     covsplit_profile *profile = covsplit_profile_open_memory(
-        fixture->profile_bytes.data, fixture->profile_bytes.size, "light", &error);
+        fixture.profile_bytes.data, fixture.profile_bytes.size, "light", &error);
     struct buffer full = {0};
 
     ck_assert(covsplit_profile_correlate(profile, sidecar, collect, &full, &error));
@@ -93,19 +108,14 @@ static void append(struct buffer *all, struct buffer more)
 /* A sum above what llvm-profdata takes is two profiles. */
 START_TEST(test_sum)
 {
-    FREED_BY(tear_down) struct fixture fixture;
-    FREED_BY(drop_store) covsplit_store *store;
-    covsplit_merger *merger;
+    covsplit_merger *merger = covsplit_merger_new(store, NULL);
     FREED_BY(buffer_free) struct buffer result, expected;
     covsplit_error *error = NULL;
 
-    set_up(&fixture);
-    store = covsplit_store_open_directory(fixture.directory, NULL);
-    merger = covsplit_merger_new(store, NULL);
     add(merger, &fixture.profile_bytes); /* counter 5 is 77 */
-    add_count(merger, &fixture, 0, 1);
-    add_count(merger, &fixture, 7, LIMIT);
-    add_count(merger, &fixture, 5, 3);
+    add_count(merger, 0, 1);
+    add_count(merger, 7, LIMIT);
+    add_count(merger, 5, 3);
     profile_set_counter(&fixture.profile_bytes, 7, LIMIT + 1);
     ck_assert(!try_add(merger, &fixture.profile_bytes, "damaged", &error));
     assert_message(error, "damaged: damaged: counter 7 is 72057594037927937");
@@ -113,10 +123,10 @@ START_TEST(test_sum)
     profile_set_counter(&fixture.profile_bytes, 0, 3);
     profile_set_counter(&fixture.profile_bytes, 5, 77 + 77 + 77 + 3);
     profile_set_counter(&fixture.profile_bytes, 7, LIMIT);
-    expected = correlate(&fixture);
+    expected = correlate();
     profile_set_counter(&fixture.profile_bytes, 0, 0);
     profile_set_counter(&fixture.profile_bytes, 5, 0);
-    append(&expected, correlate(&fixture));
+    append(&expected, correlate());
     ck_assert(bytes_equal(buffer_view(&result), buffer_view(&expected)));
 }
 END_TEST
@@ -124,17 +134,12 @@ END_TEST
 /* Images are in the order of their first profiles, each where a reader finds it. */
 START_TEST(test_order)
 {
-    FREED_BY(tear_down) struct fixture fixture;
-    FREED_BY(drop_store) covsplit_store *store;
-    covsplit_merger *merger;
+    covsplit_merger *merger = covsplit_merger_new(store, NULL);
     FREED_BY(drop_profile) covsplit_profile *profile;
     FREED_BY(buffer_free) struct buffer other = make_other(), result;
     bool found;
 
-    set_up(&fixture);
     ck_assert_uint_ne(other.size % PROFILE_ALIGNMENT, 0);
-    store = covsplit_store_open_directory(fixture.directory, NULL);
-    merger = covsplit_merger_new(store, NULL);
     for (int i = 0; i < 3; i++) {
         add(merger, _i == 0 ? &other : &fixture.profile_bytes);
         add(merger, _i == 0 ? &fixture.profile_bytes : &other);
@@ -157,22 +162,17 @@ END_TEST
 /* Profiles of an image before and after the split are profiles of one image. */
 START_TEST(test_unsplit)
 {
-    FREED_BY(tear_down) struct fixture fixture;
-    FREED_BY(drop_store) covsplit_store *store;
-    covsplit_merger *merger;
+    covsplit_merger *merger = covsplit_merger_new(store, NULL);
     FREED_BY(buffer_free) struct buffer full, other = make_other(), result, expected;
 
-    set_up(&fixture);
-    store = covsplit_store_open_directory(fixture.directory, NULL);
-    merger = covsplit_merger_new(store, NULL);
-    full = correlate(&fixture);
+    full = correlate();
     add(merger, _i == 0 ? &full : &fixture.profile_bytes);
     add(merger, &other);
     add(merger, _i == 0 ? &fixture.profile_bytes : &full);
     add(merger, &fixture.profile_bytes);
     result = finish(merger);
     profile_set_counter(&fixture.profile_bytes, 5, 3 * 77);
-    expected = correlate(&fixture);
+    expected = correlate();
     ck_assert(buffer_append_zeros(&expected, (size_t)profile_padding(expected.size)));
     ck_assert(buffer_append(&expected, other.data, other.size));
     ck_assert(bytes_equal(buffer_view(&result), buffer_view(&expected)));
@@ -185,7 +185,6 @@ START_TEST(test_sidecars)
 {
     FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
     FREED_BY(buffer_free) struct buffer other_bytes = sample_write(&sample->source, 3, 1);
-    FREED_BY(tear_down) struct fixture fixture;
     covsplit_error *error = NULL;
     FREED_BY(drop_opened_sidecar) covsplit_sidecar *sidecar, *other;
     FREED_BY(drop_store) covsplit_store *nowhere;
@@ -193,7 +192,6 @@ START_TEST(test_sidecars)
     FREED_BY(buffer_free) struct buffer result, expected;
     size_t size;
 
-    set_up(&fixture);
     sidecar = covsplit_sidecar_open(fixture.sidecar, NULL);
     other = covsplit_sidecar_open_memory(other_bytes.data, other_bytes.size, "other", NULL);
     nowhere = covsplit_store_open_directory("/nowhere", NULL);
@@ -214,7 +212,7 @@ START_TEST(test_sidecars)
     ck_assert(covsplit_merger_add_sidecar(merger, sidecar, NULL));
     add(merger, &fixture.profile_bytes);
     result = finish(merger);
-    expected = correlate(&fixture);
+    expected = correlate();
     ck_assert(bytes_equal(buffer_view(&result), buffer_view(&expected)));
     /* A given sidecar stays open. */
     ck_assert_ptr_nonnull(covsplit_sidecar_content(sidecar, "__llvm_prf_names", &size, NULL));
@@ -266,7 +264,7 @@ END_TEST
 
 START_TEST(test_end)
 {
-    struct buffer other = make_other(), result = {0};
+    FREED_BY(buffer_free) struct buffer other = make_other(), result = {0};
     covsplit_error *error = NULL;
     FREED_BY(drop_merger) covsplit_merger *merger = covsplit_merger_new(NULL, &error);
 
@@ -281,7 +279,6 @@ START_TEST(test_end)
     assert_message(error, "late: the merger ");
     ck_assert_uint_eq(result.size, 0);
     covsplit_merger_free(NULL);
-    buffer_free(&other);
 }
 END_TEST
 
@@ -289,8 +286,8 @@ END_TEST
 
 /* False if memory ran out. *added is then the number of files that were added, and *result what the
  * merger makes of these, unless it is empty. */
-static bool merge_all(const covsplit_store *store, const struct buffer *const files[], size_t count,
-                      size_t *added, struct buffer *result)
+static bool merge_all(const struct buffer *const files[], size_t count, size_t *added,
+                      struct buffer *result)
 {
     covsplit_error *error = NULL;
     FREED_BY(drop_merger) covsplit_merger *merger = covsplit_merger_new(store, &error);
@@ -312,19 +309,16 @@ static bool merge_all(const covsplit_store *store, const struct buffer *const fi
 
 START_TEST(test_no_memory)
 {
-    FREED_BY(tear_down) struct fixture fixture;
-    struct buffer full, other = make_other(), expected[FILES + 1] = {0}, result = {0};
-    covsplit_store *store;
+    FREED_BY(buffer_free)
+    struct buffer full = correlate(), other = make_other(), result = {0};
+    struct buffer expected[FILES + 1] = {0};
     size_t added, refused = 0, passed_on = 0;
 
-    set_up(&fixture);
-    full = correlate(&fixture);
     const struct buffer *const files[FILES] = {&fixture.profile_bytes, &other, &full, &other};
-    store = covsplit_store_open_directory(fixture.directory, NULL);
     for (size_t count = 1; count <= FILES; count++)
-        ck_assert(merge_all(store, files, count, &added, &expected[count]));
+        ck_assert(merge_all(files, count, &added, &expected[count]));
     ck_assert(buffer_reserve(&result, expected[FILES].size)); /* the sink needs no memory */
-    for (memory_granted = 0; !merge_all(store, files, FILES, &added, &result);
+    for (memory_granted = 0; !merge_all(files, FILES, &added, &result);
          memory_granted = ++refused) {
         /* What was added only in part is never passed on. */
         if (result.size != 0)
@@ -336,12 +330,8 @@ START_TEST(test_no_memory)
     ck_assert_uint_gt(refused, 20);
     ck_assert_uint_gt(passed_on, 0);
     ck_assert(bytes_equal(buffer_view(&result), buffer_view(&expected[FILES])));
-    covsplit_store_close(store);
-    buffer_free(&full);
-    buffer_free(&other);
     for (size_t count = 1; count <= FILES; count++)
         buffer_free(&expected[count]);
-    buffer_free(&result);
 }
 END_TEST
 
@@ -349,6 +339,7 @@ int main(void)
 {
     TCase *all = tcase_create("all");
 
+    tcase_add_checked_fixture(all, prepare, release);
     suite_tests(all, test_sum, test_sidecars, test_refused, test_end, test_no_memory);
     tcase_add_loop_test(all, test_order, 0, 2);
     tcase_add_loop_test(all, test_unsplit, 0, 2);
