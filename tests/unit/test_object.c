@@ -247,25 +247,9 @@ static enum sidecar_mapping mapping_of(const struct sidecar_source *source)
     return mapping;
 }
 
-/* The stub of an image that was linked with names and data of the sample, and with this mapping. */
-static void set_stub(struct sidecar_facts *facts, const struct sample *sample, struct bytes covmap,
-                     struct bytes covfun)
-{
-    const struct digest digests[STUB_KIND_COUNT] = {
-        digest_of(sample->sections[NAMES].content),
-        digest_of(sample->sections[DATA].content),
-        digest_of(covmap),
-        digest_of(covfun),
-    };
-
-    facts->has_stub = true;
-    facts_make_stub_id(facts->stub_id, &facts->uuid, digests);
-}
-
-/* What is not in a sidecar was not in its image, unless a note or the stub tells that it was. */
+/* What is not in a sidecar was not in its image, unless a note tells that it was. */
 START_TEST(test_mapping)
 {
-    static const struct bytes nothing = {NULL, 0};
     FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
     struct section kept = {.kind = SECTION_COVFUN, .size = 5, .reason = ""};
     struct sidecar_source source = sample->source, none;
@@ -286,14 +270,6 @@ START_TEST(test_mapping)
     none.kept_count = 0;
     ck_assert_int_eq(mapping_of(&none), MAPPING_IS_ABSENT);
     none.facts.is_placeholder = true;
-    ck_assert_int_eq(mapping_of(&none), MAPPING_IS_APART);
-    none.facts.is_placeholder = false;
-
-    /* Sidecars of before the note. */
-    set_stub(&none.facts, sample, nothing, nothing);
-    ck_assert_int_eq(mapping_of(&none), MAPPING_IS_ABSENT);
-    set_stub(&none.facts, sample, sample->sections[COVMAP].content,
-             sample->sections[COVFUN].content);
     ck_assert_int_eq(mapping_of(&none), MAPPING_IS_APART);
 }
 END_TEST
