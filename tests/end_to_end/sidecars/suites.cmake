@@ -1,6 +1,5 @@
 # Sidecars: their format, stores of them, and what is exported of them.
-add_suites(sidecar_format store_writers repack union changed_ids
-  unmapped debuginfod)
+add_suites(sidecar_format store_writers repack changed_ids unmapped debuginfod)
 add_run(sidecar-format sidecar_format)
 add_scenes(finding finding)
 add_scenes(store store)
@@ -16,7 +15,7 @@ endforeach()
 add_run(unmapped unmapped)
 add_run(debuginfod debuginfod)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
-  add_run(union-clang${clang} union ${clang})
+  add_scenes_by(${clang} union-clang${clang} union)
 endforeach()
 
 # What llvm-cov makes of real unions. `union` looks at the command's own work with sanitizers.
