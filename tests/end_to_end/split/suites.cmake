@@ -1,12 +1,13 @@
 # The files of split and join, many images at once, and builds that split.
-add_suites(sidecar_safety packed_images build_rules)
+add_suites(sidecar_safety packed_images)
 add_scenes(command-files command-files)
 add_run(sidecar-safety sidecar_safety)
 add_run(packed-images packed_images 22 lld)
 add_run(packed-images-clang14 packed_images 14 bfd)
 add_scenes(batch batch)
 add_scenes(link link)
-add_fetched_run(build-rules build_rules 22)
+add_scenes(build-rules build-rules)
+set_tests_properties(build-rules PROPERTIES FIXTURES_REQUIRED sources)
 
 if(NOT COVSPLIT_SANITIZE) # what is built like this is not what others link with
   add_suites(cmake_package cmake_enable)
