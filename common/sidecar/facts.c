@@ -248,16 +248,6 @@ bool sidecar_holds_nothing(const struct sidecar *sidecar)
     return true;
 }
 
-/* True unless the stub tells that the image was linked with mapping that is not here. Sidecars of
- * earlier builds have no KEPT note about that. */
-static bool stub_knows_all(const struct sidecar *sidecar)
-{
-    bool are_all;
-
-    return !sidecar->facts.has_stub || sidecar_find(sidecar, SECTION_NAMES) == NULL ||
-           sidecar_stub_agrees(sidecar, &are_all);
-}
-
 enum sidecar_mapping sidecar_mapping(const struct sidecar *sidecar)
 {
     const unsigned mapping = SECTION_BIT(SECTION_COVMAP) | SECTION_BIT(SECTION_COVFUN);
@@ -273,7 +263,7 @@ enum sidecar_mapping sidecar_mapping(const struct sidecar *sidecar)
     if ((here & mapping) == mapping && (here & names) != 0)
         return MAPPING_IS_THERE;
     return (here & mapping) == mapping || ((kept & ~here) & mapping) != 0 ||
-                   sidecar->facts.is_placeholder || !stub_knows_all(sidecar)
+                   sidecar->facts.is_placeholder
                ? MAPPING_IS_APART
                : MAPPING_IS_ABSENT;
 }

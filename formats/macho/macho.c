@@ -7,11 +7,6 @@
 
 #include "formats/macho/macho.h"
 
-/* The name that earlier versions of covsplit gave __llvm_covmap, which they left empty: llvm-cov
- * skips such an image in a report on several. It is known so that such an image is recognized as
- * split. */
-#define EMPTIED_MAPPING "__llvm_covsplit"
-
 /* On Darwin, the names of C symbols start with this. */
 #define NAME_PREFIX '_'
 
@@ -106,8 +101,6 @@ static size_t find_section(const struct planning *planning, enum section_kind ki
 
     if (index == NO_INDEX && strcmp(segment, MACHO_DATA_SEGMENT) == 0)
         index = macho_find_section(image, MACHO_PROFILE_SEGMENT, name, after);
-    if (index == NO_INDEX && kind == SECTION_COVMAP)
-        index = macho_find_section(image, MACHO_COVERAGE_SEGMENT, EMPTIED_MAPPING, after);
     return index;
 }
 

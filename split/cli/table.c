@@ -146,12 +146,13 @@ void facts_size(struct facts *facts, const char *key, const char *label, uint64_
 
     if (facts->json != NULL) {
         json_number(facts->json, key, size);
-        return;
+    } else if (label == NULL) {
+        facts_text(facts, key, NULL, human_size(size, human));
+    } else {
+        snprintf(both, sizeof(both), size < 1024 ? "%s" : "%s (%s)",
+                 count_text(size, "byte", exact), human_size(size, human));
+        facts_text(facts, key, label, both);
     }
-    human_size(size, human);
-    snprintf(both, sizeof(both), size < 1024 ? "%s" : "%s (%s)", count_text(size, "byte", exact),
-             human);
-    facts_text(facts, key, label, label == NULL ? human : both);
 }
 
 void rows_begin(struct facts *rows, struct json_writer *json, const char *key,

@@ -2,11 +2,11 @@
  * `covsplit report` and `covsplit test`, in parts:
  *
  *     report_command.c   the command, from operands to a report, and its verdict
- *     images.c           reads the profiles, and chooses the images that the report is of
+ *     report_images.c    reads the profiles, and chooses the images that the report is of
  *     sources.c          chooses the source files, and gives each one name
  *     functions.c        finds functions of which the report does not have all counts
  *     write.c            has llvm-cov write the report
- *     coverage.c         reads llvm-cov's tracefile, and writes Cobertura's form of it
+ *     tracefile.c        reads llvm-cov's tracefile, and writes Cobertura's form of it
  *     tables.c           tables of it, and what went up and down since another report
  *     test.c             `covsplit test`
  *
@@ -106,7 +106,7 @@ struct report {
     enum left_out first_kind;
 };
 
-/* ---- the images (images.c) ---- */
+/* ---- the images (report_images.c) ---- */
 
 /* Reads the operands, which are images, sidecars and profiles, and finds the images that the
  * profiles are of; with --all also those of all sidecars in the store. Leaves out images of which
@@ -178,7 +178,7 @@ bool take_line(struct bytes *text, struct bytes *line);
 void coverage_print(struct buffer *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* ---- coverage (coverage.c) ---- */
+/* ---- coverage (tracefile.c) ---- */
 
 struct line_coverage {
     uint32_t line;

@@ -1,6 +1,6 @@
 /*
  * What `covsplit report` writes: llvm-cov's own table, pages and formats as they are, and what
- * coverage.c and tables.c make of its tracefile. See report.h.
+ * tracefile.c and tables.c make of its tracefile. See report.h.
  */
 #include <errno.h>
 #include <signal.h>

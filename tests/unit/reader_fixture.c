@@ -56,12 +56,15 @@ static void make_sidecar(struct fixture *fixture)
          .alignment = 1,
          .size = RECORDS * EACH},
     };
+    /* It stays in the image. */
+    const struct section mapping = {.kind = SECTION_COVMAP, .size = 8, .reason = ""};
     struct sidecar_source source = sample->source;
 
     store_u64(data.data, MAIN_HASH, false);
     source.sections = sections;
     source.section_count = sizeof(sections) / sizeof(sections[0]);
-    source.kept_count = 0;
+    source.kept = &mapping;
+    source.kept_count = 1;
     source.facts.raw_version = 10;
     source.facts.has_stub = true;
     memcpy(source.facts.stub_id, stub, sizeof(stub));

@@ -155,32 +155,6 @@ START_TEST(test_all_stays)
 }
 END_TEST
 
-#define OLD_MAPPING_NAME "__llvm_covsplit"
-
-/* What earlier versions left of the mapping, under another name, is known as well. */
-START_TEST(test_old_mapping)
-{
-    static const struct image_row row = {"x86_64", false, false, "covmap"};
-    struct verdict verdict = {0};
-    const char *errors = "";
-    char *directory = scratch_create("macho-alone");
-    build_image(&row, directory);
-    bool good = covsplit_expect(&verdict, 0, NULL, directory, "split", "--sections", row.sections,
-                                "-o", STRIPPED, IMAGE, NULL);
-    verdict_assert(&verdict, "split");
-    struct contents image = file_read(path_join(directory, STRIPPED));
-    uint8_t *name = memmem(image.data, image.size, "__llvm_covmap", strlen("__llvm_covmap"));
-    ck_assert_ptr_nonnull(name);
-    memcpy(name, OLD_MAPPING_NAME, strlen(OLD_MAPPING_NAME));
-    file_write(path_join(directory, STRIPPED), image.data, image.size);
-    good = good && covsplit_expect(&verdict, 0, &errors, directory, "split", STRIPPED, NULL) &&
-           (strstr(errors, "split already") != NULL ||
-            verdict_fail(&verdict, "covsplit says: %s", errors));
-    verdict_assert(&verdict, OLD_MAPPING_NAME);
-    ck_assert(good);
-}
-END_TEST
-
 /* ---- profiles ---- */
 
 /* No other data is behind the names in the file then. */
@@ -340,7 +314,7 @@ int main(int argument_count, char **arguments)
     }
     TCase *test_case = suite_case("alone", 300, NULL);
     suite_loops(test_case, sizeof image_rows / sizeof *image_rows, test_images);
-    suite_tests(test_case, test_all_stays, test_old_mapping);
+    suite_tests(test_case, test_all_stays);
     suite_loops(test_case, sizeof profile_rows / sizeof *profile_rows, test_profiles);
     return suite_main(text_format("macho alone clang-%s", clang_version), test_case);
 }

@@ -231,6 +231,19 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* Behind a table and in JSON, the report names the functions that LLVM's tools leave out without a
+ * word. */
+static void cut_left_out(struct outcome *expected, struct outcome *found)
+{
+    size_t size = expected->output_size, end = size;
+    while (end != 0 && strchr("}\n", expected->output[end - 1]) != NULL) {
+        end--;
+    }
+    if (found->output_size > size && strstr(found->output + end, "functions left out, ") != NULL) {
+        expected->output_size = found->output_size = end;
+    }
+}
+
 /* `covsplit report` of the profiles, which makes the union itself, in the order of names. */
 START_TEST(test_report)
 {
@@ -252,6 +265,7 @@ START_TEST(test_report)
                                         versioned_tool("llvm-profdata", clang_version)));
         command.timeout_seconds = REPORT_SECONDS;
         struct outcome found = command_expect(&command, 0);
+        cut_left_out(&expected, &found);
         check_same(reports[i], &expected, &found, "covsplit report");
     }
 }
