@@ -10,12 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/darwin_program.h"
 #include "tests/support/delta_stores.h"
 #include "tests/support/mutation.h"
 #include "tests/support/raw_profile.h"
+#include "tests/support/real_programs.h"
 #include "tests/support/sample.h"
 #include "tests/support/suite.h"
 #include "tests/support/windows_program.h"
@@ -114,6 +116,7 @@ static void make_windows(void)
 {
     struct windows_program program = {.clang = value_or("clang", "19"),
                                       .target = WINDOWS_MSVC_X86_64,
+                                      .instrumentation = value_of("instrumentation"),
                                       .functions =
                                           (unsigned)strtoul(value_or("functions", "0"), NULL, 10)};
     windows_program_build(&program, place);
@@ -123,9 +126,17 @@ static void make_darwin(void)
 {
     struct darwin_program program = {.clang = value_or("clang", "19"),
                                      .architecture = value_or("architecture", "arm64"),
+                                     .instrumentation = value_of("instrumentation"),
                                      .functions =
                                          (unsigned)strtoul(value_or("functions", "0"), NULL, 10)};
     darwin_program_build(&program, place, "macho");
+}
+
+/* CLANG: "objects", LevelDB's, in which nothing may be changed. */
+static void link_leveldb(void)
+{
+    const char *objects = leveldb_objects(parameter(0));
+    ck_assert_int_eq(symlink(objects, path_join(place, "objects")), 0);
 }
 
 /* COMMAND...: what a compiler makes. */
@@ -210,6 +221,7 @@ static const struct maker {
     {"units-sources", make_units_sources},
     {"windows", make_windows},
     {"darwin", make_darwin},
+    {"leveldb", link_leveldb},
     {"compile", compile},
     {"set-counters", set_counters},
     {"mutate", mutate},

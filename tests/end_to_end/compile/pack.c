@@ -1,7 +1,8 @@
 /*
- * covsplit pack: nothing is lost when it is killed at any system call. The rest is in the scenes of
- * pack-files.
+ * covsplit pack and covsplit compile: nothing is lost when they are killed at any system call. The
+ * rest is in the scenes of pack-files and compile.
  */
+#include <signal.h>
 #include <stdlib.h>
 
 #include "tests/support/covsplit_tool.h"
@@ -84,11 +85,67 @@ START_TEST(test_every_system_call)
 }
 END_TEST
 
+/* ---- covsplit compile ---- */
+
+/* By a program that does what a compiler with -o does, without a compiler's time. */
+static struct command compile_in(const char *place)
+{
+    file_write_text(path_join(place, "cc"), "cp unit0.o b.o\n");
+    return covsplit_words(place, "compile -- sh cc -o b.o");
+}
+
+/* At each system call of its own: the object is absent, as written, or packed. */
+START_TEST(test_compile_killed)
+{
+    char *place = place_create(), *object = path_join(place, "b.o");
+    struct command command = compile_in(place);
+    struct traced traced = {.was_stopped = true};
+    unsigned stops = 0, as_written = 0;
+    bool is_packed = false;
+
+    while (traced.was_stopped) {
+        struct verdict ordinary = {0}, packed = {0};
+
+        directory_remove(object);
+        stops += rounds_step();
+        traced = command_trace_and_kill(&command, stops);
+        is_packed = false;
+        if (file_exists(object)) {
+            is_packed = files_equal(object, path_join(place, "packed/unit0.o"), &packed);
+            ck_assert_msg(is_packed || files_equal(object, path_join(place, "unit0.o"), &ordinary),
+                          "stop %u: half an object", stops);
+            as_written += !is_packed;
+        }
+    }
+    ck_assert(is_packed && as_written > 0);
+    ck_assert_int_eq(traced.exit_code, 0);
+}
+END_TEST
+
+/* SIGTERM at each system call leaves no temporary file either. */
+START_TEST(test_compile_stopped)
+{
+    char *place = place_create(), *object = path_join(place, "b.o");
+    struct command command = compile_in(place);
+    struct text_list before = directory_list(place);
+    struct traced traced = {.was_stopped = true};
+    unsigned stops = 0;
+
+    while (traced.was_stopped) {
+        directory_remove(object);
+        stops += 4 * rounds_step();
+        traced = command_trace_and_signal(&command, stops, SIGTERM);
+        ck_assert_uint_eq(directory_list(place).count, before.count + file_exists(object));
+    }
+    ck_assert_uint_gt(stops, 20);
+}
+END_TEST
+
 int main(void)
 {
     TCase *test_case = suite_case("kills", TEST_TIMEOUT_SECONDS, prepare);
 
     scratch_use_memory();
-    suite_tests(test_case, test_every_system_call);
+    suite_tests(test_case, test_every_system_call, test_compile_killed, test_compile_stopped);
     return suite_main("pack", test_case);
 }

@@ -1,9 +1,9 @@
 # Packed objects and archives: covsplit compile and covsplit pack.
-add_suites(compile pack bad_archives)
+add_suites(pack bad_archives)
 foreach(clang 14 19 22)
-  add_run(compile-clang${clang} compile ${clang})
+  add_scenes_by(${clang} compile-clang${clang} compile)
 endforeach()
-add_run(compile-gcc compile gcc)
+add_scenes_by(gcc compile-gcc compile)
 add_run(pack pack)
 add_scenes(pack-files pack-files)
 add_scenes(archives archives)

@@ -1,7 +1,7 @@
 # Profiles of split images, with their sidecars and without.
 add_suites(profiles profiles_bad profiles_leveldb tripwire raw_versions
            run_modes runtime_api pools pool_files dumps)
-add_suites(consume consume_kill consume_watch explain explain_leveldb
+add_suites(consume consume_kill consume_watch explain_leveldb
            pairs llvm_versions)
 add_scenes(merge-files merge-files)
 add_scenes(per-image per-image)
@@ -37,7 +37,7 @@ endif()
 set(linker bfd)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
   add_run(profiles-clang${clang}-${linker} profiles ${clang} ${linker})
-  add_run(explain-clang${clang} explain ${clang})
+  add_scenes_by(${clang} explain-clang${clang} explain)
   add_fetched_run(explain-leveldb-clang${clang} explain_leveldb ${clang})
   add_run(run-modes-clang${clang} run_modes ${clang} ${linker})
   add_run(runtime-api-clang${clang}-bfd runtime_api ${clang} bfd)

@@ -1,6 +1,5 @@
 # Sidecars: their format, stores of them, and what is exported of them.
-add_suites(sidecar_format store_writers repack union changed_ids
-  unmapped debuginfod)
+add_suites(sidecar_format store_writers repack unmapped debuginfod)
 add_run(sidecar-format sidecar_format)
 add_scenes(finding finding)
 add_scenes(store store)
@@ -11,12 +10,12 @@ add_run(repack repack)
 add_scenes(repack-files repack-files)
 add_scenes(export export)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
-  add_run(changed-ids-clang${clang} changed_ids ${clang})
+  add_scenes_by(${clang} changed-ids-clang${clang} changed-ids)
 endforeach()
 add_run(unmapped unmapped)
 add_run(debuginfod debuginfod)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
-  add_run(union-clang${clang} union ${clang})
+  add_scenes_by(${clang} union-clang${clang} union)
 endforeach()
 
 # What llvm-cov makes of real unions. `union` looks at the command's own work with sanitizers.
