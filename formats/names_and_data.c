@@ -5,7 +5,7 @@
  * Nothing is taken on trust. A section goes only if every function that returns its bounds is
  * found, has a body that is understood, and returns exactly the section's bounds, and if nothing
  * else in the image refers to the section: no other code, no pointer, no retained relocation. The
- * functions that return the end of a section are then made to return the end of the stub or of the
+ * functions that return the bounds of a section are then made to return those of the stub or of the
  * tripwire.
  *
  * At the end are small functions that all formats use.

@@ -1,6 +1,6 @@
 /*
- * The machines whose code covsplit reads and changes. Each is one file, declared below, and one
- * line in the table of machine.c.
+ * The machines whose code covsplit reads and changes. Each family is one
+ * file, and each machine is declared below and has a line in the table of machine.c.
  *
  * A split needs two things from code. First, the profile runtime that clang links into an image
  * asks tiny functions, the accessors, for the bounds of its sections (__llvm_profile_begin_data,
@@ -11,7 +11,7 @@
  * the forms that compilers generate.
  *
  * A machine's file opens with what matters of the machine and its psABI for this. It exports
- * nothing but its `struct machine`. Code is searched through code_search_next.
+ * nothing but one `struct machine` or two. Code is searched through code_search_next.
  */
 #ifndef COVSPLIT_FORMATS_MACHINE_MACHINE_H
 #define COVSPLIT_FORMATS_MACHINE_MACHINE_H

@@ -1,7 +1,7 @@
 /*
  * `covsplit report` and `covsplit test`, in parts:
  *
- *     report_command.c   the command, from operands to a report, and its verdict
+ *     report_command.c   the command, from operands to a report
  *     report_images.c    reads the profiles, and chooses the images that the report is of
  *     sources.c          chooses the source files, and gives each one name
  *     functions.c        finds functions of which the report does not have all counts

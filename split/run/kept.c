@@ -3,7 +3,7 @@
  *
  * An open sidecar holds its decompressed data for profiles, which takes far longer to produce than
  * converting one more profile. So up to SIDECARS_MAX sidecars stay open. Each is used by one thread
- * at a time, as the reader library requires. They are read into memory, so that later changes to
+ * at a time, as its memo requires. They are read into memory, so that later changes to
  * the files do not matter. Each search goes through the places anew, but is lent the sidecar that
  * is open already if that was read from the same file, as it is now: a build may replace it by
  * another one with the same UUID at any time.

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Measures stores that have the sidecars of many builds, whole and as deltas: their sizes, and the costs of
-# packing, splits, reports and joins. Prints tables; programs.py says how the builds differ, and builds.py
+# making deltas, splits, reports and joins. Prints tables; programs.py says how the builds differ, and builds.py
 # what is measured.
 #
 # The sources come from npm's packages and Debian's (fetch.sh). The builds are made by clang 22 unless they

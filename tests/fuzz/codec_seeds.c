@@ -101,19 +101,19 @@ static void write_parts(struct seeds *seeds, const char *target, unsigned kind, 
 
 /* ---- seeds of transforms ---- */
 
-static void write_packed(struct seeds *seeds, unsigned kind, const struct transform *transform,
-                         struct bytes section)
+static void write_encoded(struct seeds *seeds, unsigned kind, const struct transform *transform,
+                          struct bytes section)
 {
     const struct codec_options options = {.level = 3, .threads = 1};
     struct parts parts = start(seeds, kind, section.size);
-    FREED_BY(buffer_free) struct buffer packed = {0};
+    FREED_BY(buffer_free) struct buffer encoded = {0};
     struct error error;
     bool fits;
 
-    need(codec_encode(transform, &seeds->contents.context, section, &options, "seed", &packed,
+    need(codec_encode(transform, &seeds->contents.context, section, &options, "seed", &encoded,
                       &fits, &error));
     if (fits) {
-        add(&parts, buffer_view(&packed));
+        add(&parts, buffer_view(&encoded));
         add_sections(&parts, &seeds->contents,
                      transform->block != NULL ? transform->block : transform);
         write_seed(seeds, "decoders", &parts);
@@ -142,7 +142,7 @@ static void write_transform(struct seeds *seeds, unsigned number)
         write_seed(seeds, "decoders", &of_streams);
     }
     streams_free(&streams);
-    write_packed(seeds, DECODERS_PACKED + number, transform, section);
+    write_encoded(seeds, DECODERS_ENCODED + number, transform, section);
 }
 
 static void write_blocks(struct seeds *seeds)
@@ -154,7 +154,7 @@ static void write_blocks(struct seeds *seeds)
     add(&parts, section);
     add_sections(&parts, &seeds->contents, &mapping_transform);
     write_seed(seeds, "encoders", &parts);
-    write_packed(seeds, DECODERS_PACKED_BLOCKS, &mapping_blocks_transform, section);
+    write_encoded(seeds, DECODERS_ENCODED_BLOCKS, &mapping_blocks_transform, section);
 }
 
 /* ---- other seeds ---- */

@@ -34,17 +34,17 @@ static void run_streams(struct codec_run *run, size_t number)
 }
 
 /* Streams as they are stored: some compressed, with their sizes. */
-static void run_packed(struct codec_run *run, size_t number)
+static void run_encoded(struct codec_run *run, size_t number)
 {
     const struct transform *transform =
         number == CODEC_TRANSFORMS ? &mapping_blocks_transform : codec_transforms[number].transform;
-    struct encoded packed = {parts_get(&run->parts, 0), run->size, "input", "the section"};
+    struct encoded encoded = {parts_get(&run->parts, 0), run->size, "input", "the section"};
     FREED_BY(buffer_free) struct buffer section = {0};
     struct error error = {0};
 
     codec_input_take_sections(run, transform->block != NULL ? transform->block : transform, 1,
                               false);
-    if (codec_decode(transform, &run->context, &packed, &section, &error))
+    if (codec_decode(transform, &run->context, &encoded, &section, &error))
         FUZZ_EXPECT(section.size == run->size, "a section not of its size");
     else
         fuzz_expect_reason(&error);
@@ -54,13 +54,13 @@ static void run_packed(struct codec_run *run, size_t number)
 
 static void run_names_alone(struct codec_run *run, size_t number)
 {
-    struct encoded packed = {parts_get(&run->parts, 0), run->size, "input", "the section"};
+    struct encoded encoded = {parts_get(&run->parts, 0), run->size, "input", "the section"};
     struct error error = {0};
     FREED_BY(names_free) struct names names;
     bool are_all;
 
     (void)number;
-    if (names_decode(&run->context, &packed, &names, &are_all, &error)) {
+    if (names_decode(&run->context, &encoded, &names, &are_all, &error)) {
         for (size_t i = 0; i < names.count; i++)
             FUZZ_EXPECT(names_get(&names, i).size < names.text.size,
                         "a name longer than all names");
@@ -222,13 +222,13 @@ static const struct codec_kind kinds[DECODERS_KINDS] = {
     {run_streams, 3},
     {run_streams, 4},
     {run_streams, 5},
-    [DECODERS_PACKED] = {run_packed, 0},
-    {run_packed, 1},
-    {run_packed, 2},
-    {run_packed, 3},
-    {run_packed, 4},
-    {run_packed, 5},
-    [DECODERS_PACKED_BLOCKS] = {run_packed, CODEC_TRANSFORMS},
+    [DECODERS_ENCODED] = {run_encoded, 0},
+    {run_encoded, 1},
+    {run_encoded, 2},
+    {run_encoded, 3},
+    {run_encoded, 4},
+    {run_encoded, 5},
+    [DECODERS_ENCODED_BLOCKS] = {run_encoded, CODEC_TRANSFORMS},
     [DECODERS_NAMES_ALONE] = {run_names_alone, 0},
     [DECODERS_TOKEN_TEXT] = {run_token_text, 0},
     [DECODERS_NAME_CHUNKS] = {run_name_chunks, 0},

@@ -8,8 +8,8 @@
  * filenames, mapping, linked covmap, linked covfun. */
 enum decoders_kind {
     DECODERS_STREAMS = 0,
-    DECODERS_PACKED = 6,
-    DECODERS_PACKED_BLOCKS = 12,
+    DECODERS_ENCODED = 6,
+    DECODERS_ENCODED_BLOCKS = 12,
     DECODERS_NAMES_ALONE,
     DECODERS_TOKEN_TEXT,
     DECODERS_NAME_CHUNKS,

@@ -19,18 +19,19 @@ static void encode_and_compare(const struct codec_run *run, const struct transfo
 {
     const struct codec_options options = {.level = 1, .threads = 1};
     struct encoded made = {.size = section.size, .name = "input", .what = "the section"};
-    FREED_BY(buffer_free) struct buffer packed = {0}, again = {0};
+    FREED_BY(buffer_free) struct buffer encoded = {0}, again = {0};
     struct error error = {0};
     bool fits;
 
     FUZZ_EXPECT(
-        codec_encode(transform, &run->context, section, &options, "input", &packed, &fits, &error),
+        codec_encode(transform, &run->context, section, &options, "input", &encoded, &fits, &error),
         "%s", error.message);
-    made.bytes = buffer_view(&packed);
+    made.bytes = buffer_view(&encoded);
     if (fits) {
         FUZZ_EXPECT(codec_decode(transform, &run->context, &made, &again, &error), "%s",
                     error.message);
-        FUZZ_EXPECT(bytes_equal(section, buffer_view(&again)), "what was packed unpacks otherwise");
+        FUZZ_EXPECT(bytes_equal(section, buffer_view(&again)),
+                    "what was encoded is decoded otherwise");
     }
 }
 

@@ -34,7 +34,7 @@ def uncompressed_unit(streams):
 
 
 def uncompressed_blocks(blocks, streams_of):
-    """Of each block its size, packed form, and digest."""
+    """Of each block its size, compact form, and digest."""
     units = [uncompressed_unit(streams_of(packed)) for _, packed, _ in blocks]
     directory = uleb128(len(blocks))
     for (size, _, digest), unit in zip(blocks, units):

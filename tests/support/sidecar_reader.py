@@ -74,7 +74,7 @@ def streams_of(packed):
 
 
 def blocks_of(packed):
-    """Of each block its size, packed form, and digest."""
+    """Of each block its size, compact form, and digest."""
     numbers = Numbers(packed)
     entries = [(numbers.take(), numbers.take(), numbers.rest(16)) for _ in range(numbers.take())]
     return [(size, numbers.rest(stored), expected) for size, stored, expected in entries]

@@ -22,7 +22,7 @@ static void free_subject(struct subject *subject)
     buffer_free(&subject->section);
 }
 
-/* In its packed form. */
+/* In its compact form. */
 static bool comes_back(const struct subject *subject)
 {
     const struct codec_options options = {.level = 3, .threads = 2};

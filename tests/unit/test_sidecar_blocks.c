@@ -222,7 +222,7 @@ START_TEST(test_parts_outside)
 }
 END_TEST
 
-/* Where the section's packed form is in the file: its directory begins with the blocks' number. */
+/* Where the section's compact form is in the file: its directory begins with the blocks' number. */
 static uint8_t *packed_of(const struct buffer *sidecar_file, enum section_kind kind,
                           enum transform_id type, size_t *size)
 {
