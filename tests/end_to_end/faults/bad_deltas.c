@@ -3,8 +3,8 @@
  * and bases with a name that fits.
  *
  * Whatever is in the store, each command ends by itself, soon and in little memory, with 0 or 1;
- * with 1 it has said why in one line. What is joined is right, and so is what is copied or made whole
- * from then on; no split fails because a base has not the bytes that it is named after.
+ * with 1 it has said why in one line. What is joined is right, and so is what is copied or made
+ * whole from then on; no split fails because a base has not the bytes that it is named after.
  *
  * Usage: bad_deltas FIRST COUNT      seeds of the mutations
  */
