@@ -63,12 +63,18 @@ bool elf_file_find_sections(struct elf_file *file)
            (file->section_count == 0 || file->names < file->section_count);
 }
 
+/* Where an entry of a table is; if there is none, outside of any table. */
+static uint64_t entry_offset(struct bytes table, uint64_t index, size_t size)
+{
+    return index < table.size / size ? index * size : UINT64_MAX;
+}
+
 Elf64_Phdr elf_file_segment(const struct elf_file *file, uint64_t index)
 {
     Elf64_Phdr phdr;
 
-    elf_load(&elf_phdr, elf_file_form(file), file->segments, index * ELF_SIZE(file->wide, Phdr),
-             &phdr);
+    elf_load(&elf_phdr, elf_file_form(file), file->segments,
+             entry_offset(file->segments, index, ELF_SIZE(file->wide, Phdr)), &phdr);
     return phdr;
 }
 
@@ -76,8 +82,8 @@ Elf64_Shdr elf_file_section(const struct elf_file *file, uint64_t index)
 {
     Elf64_Shdr shdr;
 
-    elf_load(&elf_shdr, elf_file_form(file), file->sections, index * ELF_SIZE(file->wide, Shdr),
-             &shdr);
+    elf_load(&elf_shdr, elf_file_form(file), file->sections,
+             entry_offset(file->sections, index, ELF_SIZE(file->wide, Shdr)), &shdr);
     return shdr;
 }
 
