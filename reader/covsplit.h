@@ -331,9 +331,15 @@ typedef struct covsplit_store covsplit_store;
 
 /* Opens a list of directories separated by ':', which are searched in this order. The environment
  * variable COVSPLIT_STORE has the same form, but the library does not read it. The text is copied.
- * A directory that does not exist counts as an empty store. The caller must close the store with
- * covsplit_store_close. */
+ * A directory that does not exist counts as an empty store. A URL is an error. The caller must
+ * close the store with covsplit_store_close. */
 covsplit_store *covsplit_store_open(const char *directories, covsplit_error **error);
+/* The same, and a store may be given by its URL: http://HOST:PORT/PATH or https://..., where an
+ * HTTP server has a copy of the directory. What is looked for there is fetched and kept in a cache,
+ * as by the command ("Where sidecars are found" in docs/guide.md, also for the environment
+ * variables that count); this takes time, needs libcurl.so.4, and is the only thing in this library
+ * that uses the network. A store at a URL finds whole UUIDs only, and cannot be visited. */
+covsplit_store *covsplit_store_open_urls(const char *stores, covsplit_error **error);
 /* Opens a single directory, whose name may contain ':'. */
 covsplit_store *covsplit_store_open_directory(const char *directory, covsplit_error **error);
 /* Closes and frees. NULL is allowed. */

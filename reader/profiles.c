@@ -7,10 +7,11 @@
 #include <string.h>
 
 #include "common/base/array.h"
+#include "common/base/memory_limit.h"
 #include "common/llvm/profile_reader.h"
 #include "common/sidecar/profile_groups.h"
 #include "common/state/state.h"
-#include "common/store/store.h"
+#include "common/store/list.h"
 #include "reader/internal.h"
 
 /* ---- profiles ---- */
@@ -164,12 +165,17 @@ struct covsplit_store {
     struct store_list list;
 };
 
-static covsplit_store *open_store(const char *text, bool is_list, covsplit_error **error)
+static covsplit_store *open_store(const char *text, bool has_urls, covsplit_error **error)
 {
     covsplit_store *store = new_object(sizeof(*store), text, error);
     struct error why = {0};
 
-    if (store == NULL || store_list_open(&store->list, text, is_list, &why))
+    if (store == NULL ||
+        (store_list_open(&store->list, text, STORE_LIST_ALL, MEMORY_LIMIT_MOST, &why) &&
+         (has_urls || !store_list_is_remote(&store->list) ||
+          error_set(&why,
+                    "%s: has a URL; give directories, or open it with covsplit_store_open_urls",
+                    text))))
         return store;
     covsplit_store_close(store);
     report_error(error, &why);
@@ -178,12 +184,29 @@ static covsplit_store *open_store(const char *text, bool is_list, covsplit_error
 
 covsplit_store *covsplit_store_open(const char *directories, covsplit_error **error)
 {
-    return open_store(directories, true, error);
+    return open_store(directories, false, error);
+}
+
+covsplit_store *covsplit_store_open_urls(const char *stores, covsplit_error **error)
+{
+    return open_store(stores, true, error);
 }
 
 covsplit_store *covsplit_store_open_directory(const char *directory, covsplit_error **error)
 {
-    return open_store(directory, false, error);
+    covsplit_store *store = new_object(sizeof(*store), directory, error);
+    struct error why = {0};
+
+    if (store == NULL)
+        return NULL;
+    store->list.text = strdup(directory);
+    if (store->list.text == NULL)
+        error_out_of_memory(&why, directory, strlen(directory));
+    else if (directory[0] == '\0' || store_list_add(&store->list, store->list.text, &why))
+        return store;
+    covsplit_store_close(store);
+    report_error(error, &why);
+    return NULL;
 }
 
 void covsplit_store_close(covsplit_store *store)
@@ -208,8 +231,8 @@ static struct store_match match_uuid(const covsplit_store *store, const uint8_t 
     return match;
 }
 
-/* In one directory. False with an error; the path of the match is NULL if there is none. */
-static bool match_profile(const char *directory, const struct profile *profile,
+/* In one store. False with an error; the path of the match is NULL if there is none. */
+static bool match_profile(const struct store *store, const struct profile *profile,
                           struct store_match *match, struct error *error)
 {
     struct profile_uuids uuids = {.profile = profile};
@@ -217,8 +240,8 @@ static bool match_profile(const char *directory, const struct profile *profile,
     struct uuid uuid;
 
     while (match->path == NULL && profile_next_uuid(&uuids, &uuid, &source)) {
-        if (!store_find(directory, &uuid, source == PROFILE_UUID_STUB ? STORE_STUB : STORE_EXACT,
-                        match, error))
+        if (!store_search(store, &uuid, source == PROFILE_UUID_STUB ? STORE_STUB : STORE_EXACT,
+                          match, error))
             return false;
     }
     return true;
@@ -260,7 +283,7 @@ static struct sidecar *find_for_profile(const covsplit_store *store, const struc
         struct store_match match = {0};
         struct sidecar *sidecar = NULL;
         bool is_there =
-            !match_profile(store->list.directories[i], profile, &match, &why) || match.path != NULL;
+            !match_profile(&store->list.stores[i], profile, &match, &why) || match.path != NULL;
 
         if (match.path != NULL)
             sidecar = open_match(match, &why);

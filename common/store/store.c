@@ -129,80 +129,6 @@ bool store_find(const char *directory, const struct uuid *uuid, enum store_query
     return done;
 }
 
-/* ---- lists ---- */
-
-bool store_list_add(struct store_list *list, const char *directory, struct error *error)
-{
-    if (!ARRAY_ROOM_FOR_ONE(list->directories, list->capacity, list->count))
-        return error_out_of_memory(error, directory, sizeof(directory));
-    list->directories[list->count++] = (char *)(uintptr_t)directory;
-    return true;
-}
-
-bool store_list_open(struct store_list *list, const char *text, bool is_list, struct error *error)
-{
-    char *rest = strdup(text), *directory;
-    bool done = rest != NULL;
-
-    *list = (struct store_list){.text = rest};
-    if (!done)
-        return error_out_of_memory(error, text, strlen(text));
-    while (done && (directory = strsep(&rest, is_list ? ":" : "")) != NULL)
-        done = directory[0] == '\0' || store_list_add(list, directory, error);
-    return done;
-}
-
-void store_list_close(struct store_list *list)
-{
-    free(list->directories);
-    free(list->text);
-    *list = (struct store_list){0};
-}
-
-bool store_list_find(const struct store_list *list, const struct uuid *uuid, enum store_query query,
-                     struct store_match *match, struct error *error)
-{
-    /* For a whole UUID the first sidecar found is used; for a part of one, others must be found. */
-    for (size_t i = 0; i < list->count && (query != STORE_EXACT || match->path == NULL); i++) {
-        if (!store_find(list->directories[i], uuid, query, match, error))
-            return false;
-    }
-    return true;
-}
-
-bool store_list_not_found(const struct store_list *list, const struct uuid *uuid, const char *name,
-                          struct error *error)
-{
-    char hex[UUID_HEX_MAX];
-    struct error names, before;
-
-    /* Truncated if it is too long. */
-    error_set(&names, "%s", list->count == 0 ? "no directory" : list->directories[0]);
-    for (size_t i = 1; i < list->count; i++) {
-        before = names;
-        error_set(&names, "%.300s, %s", before.message, list->directories[i]);
-    }
-    if (name == NULL)
-        return error_set(error, "%.600s: no sidecar of UUID %s; give another store", names.message,
-                         uuid_format(uuid, hex));
-    return error_set(error, "%s: no sidecar for its UUID %s in %.600s; give --sidecar or --store",
-                     name, uuid_format(uuid, hex), names.message);
-}
-
-struct store_match store_list_find_only(const struct store_list *list, const struct uuid *uuid,
-                                        struct error *error)
-{
-    struct store_match match = {0};
-
-    if (store_list_find(list, uuid, STORE_EXACT, &match, error) &&
-        (match.path != NULL || store_list_find(list, uuid, STORE_PREFIX, &match, error)) &&
-        (match.path != NULL || store_list_not_found(list, uuid, NULL, error)))
-        return match;
-    free(match.path);
-    match.path = NULL;
-    return match;
-}
-
 bool store_check_uuid(const char *path, const struct uuid *uuid, const struct uuid *named,
                       struct error *error)
 {
@@ -331,43 +257,6 @@ bool store_walk(const char *directory, store_visitor visit, void *context, struc
     struct sidecar_visit sidecars = {visit, context};
 
     return visit_directories(directory, true, visit_sidecar, &sidecars, error);
-}
-
-struct list_walk {
-    const struct store_list *list;
-    size_t directory; /* the index of the current one */
-    store_visitor visit;
-    void *context;
-};
-
-/* Skips sidecars that are hidden by one in an earlier directory. */
-static bool visit_unless_hidden(void *context, const char *path, const struct uuid *uuid,
-                                struct error *error)
-{
-    const struct list_walk *walk = context;
-    const struct store_list ahead = {.directories = walk->list->directories,
-                                     .count = walk->directory};
-    struct store_match match = {0};
-    bool done = store_list_find(&ahead, uuid, STORE_EXACT, &match, error);
-    bool is_hidden = match.path != NULL;
-
-    free(match.path);
-    return done && (is_hidden || walk->visit(walk->context, path, uuid, error));
-}
-
-bool store_list_walk(const struct store_list *list, store_visitor visit, void *context,
-                     struct error *error)
-{
-    struct list_walk walk = {.list = list, .visit = visit, .context = context};
-    bool done = true;
-
-    for (; done && walk.directory < list->count; walk.directory++) {
-        const char *directory = list->directories[walk.directory];
-
-        if (!file_is_missing(directory, 0))
-            done = store_walk(directory, visit_unless_hidden, &walk, error);
-    }
-    return done;
 }
 
 /* ---- writing ---- */

@@ -15,9 +15,6 @@
 #include "common/base/output.h"
 #include "common/base/uuid.h"
 
-/* The environment variable with the directories to search, separated by ':'. */
-#define STORE_ENVIRONMENT "COVSPLIT_STORE"
-
 /* DIRECTORY/.build-id/ab/cdef....covsplit as a new string; NULL if out of memory. The UUID
  * must not be empty. */
 char *store_path(const char *directory, const struct uuid *uuid);
@@ -46,36 +43,6 @@ bool store_is_ambiguous(const char *path, const char *other, struct error *error
  * or if the directory does not exist. The UUID must not be empty. */
 bool store_find(const char *directory, const struct uuid *uuid, enum store_query query,
                 struct store_match *match, struct error *error);
-
-/* ---- lists of stores ---- */
-
-/* Directories to search, in this order. {0} is an empty list. Close with store_list_close. */
-struct store_list {
-    char *text; /* of store_list_open: the directories, each followed by a NUL */
-    char **directories;
-    size_t count, capacity;
-};
-
-/* Opens a single directory, or a list separated by ':'. Close it even after a failure. */
-bool store_list_open(struct store_list *list, const char *text, bool is_list, struct error *error);
-void store_list_close(struct store_list *list);
-
-/* Adds a directory. The text is not copied. */
-bool store_list_add(struct store_list *list, const char *directory, struct error *error);
-
-/* Like store_find, in all directories of the list. */
-bool store_list_find(const struct store_list *list, const struct uuid *uuid, enum store_query query,
-                     struct store_match *match, struct error *error);
-
-/* Finds the sidecar of this UUID, or of the only one that begins with it. If there is none, `path`
- * is NULL and the error is set as by store_list_not_found. */
-struct store_match store_list_find_only(const struct store_list *list, const struct uuid *uuid,
-                                        struct error *error);
-
-/* Sets the error for a UUID that is not found. `name` is the file that needs the sidecar, or NULL.
- * Returns false. */
-bool store_list_not_found(const struct store_list *list, const struct uuid *uuid, const char *name,
-                          struct error *error);
 
 /* Checks that the sidecar at `path`, whose UUID is `uuid`, is named after it. */
 bool store_check_uuid(const char *path, const struct uuid *uuid, const struct uuid *named,
@@ -114,11 +81,6 @@ bool store_scan(const char *directory, store_entry_visitor visit, void *context,
 typedef bool (*store_visitor)(void *context, const char *path, const struct uuid *uuid,
                               struct error *error);
 bool store_walk(const char *directory, store_visitor visit, void *context, struct error *error);
-
-/* The same for all stores of a list; one that does not exist counts as empty. Visits only the
- * sidecars that store_list_find would find, so each UUID is visited once. */
-bool store_list_walk(const struct store_list *list, store_visitor visit, void *context,
-                     struct error *error);
 
 /* ---- names ---- */
 

@@ -13,6 +13,7 @@
 #include "common/base/bytes.h"
 #include "common/base/digest.h"
 #include "split/cli/memory.h"
+#include "split/cli/message.h"
 
 /* One place of a search. */
 struct sidecar_spot {
@@ -32,6 +33,7 @@ struct search {
     size_t spot_count, next_spot;
     size_t given_count; /* so many of the first spots were named by --sidecar */
     size_t named_count; /* and so many by any option */
+    size_t near_count;  /* and so many are on this machine: others are at URLs */
     struct wanted_uuid *uuids;
     size_t uuid_count, uuid_capacity;
     bool has_uuids;              /* `uuids` is filled in */
@@ -44,6 +46,8 @@ struct search {
     struct error problem; /* of the first candidate that could not be read, else of the first that
                              failed; "" if none did */
     bool was_read;        /* the candidate that `problem` is of */
+    struct error unasked; /* of the first URL that could not be asked; "" if none */
+    struct remote *fails; /* that URL */
     struct arena memory;
 };
 
@@ -56,13 +60,15 @@ static void add_spot(struct search *search, struct sidecar_spot spot)
 }
 
 /* Each by itself: what the first one has need not fit. */
-static void add_stores(struct search *search, const struct store_list *stores)
+static void add_stores(struct search *search, const struct store_list *stores, bool are_remote)
 {
-    for (size_t i = 0; i < stores->count; i++)
-        add_spot(search, (struct sidecar_spot){
-                             .kind = SPOT_STORE,
-                             .store = {.directories = &stores->directories[i], .count = 1},
-                         });
+    for (size_t i = 0; i < stores->count; i++) {
+        if ((stores->stores[i].remote != NULL) == are_remote)
+            add_spot(search, (struct sidecar_spot){
+                                 .kind = SPOT_STORE,
+                                 .store = {.stores = &stores->stores[i], .count = 1},
+                             });
+    }
 }
 
 /* Adds a directory, unless it is there already, perhaps under another name. */
@@ -92,6 +98,8 @@ static bool start_search(struct search *search, const struct sidecar_places *pla
     size_t name_count = 0;
 
     *search = (struct search){.places = places, .wanted = wanted};
+    if (!sidecar_places_check(places, error))
+        return false;
     while (wanted->names != NULL && wanted->names[name_count] != NULL)
         name_count++;
     search->spots = arena_array(&search->memory,
@@ -105,14 +113,14 @@ static bool start_search(struct search *search, const struct sidecar_places *pla
     } else {
         if (places->files.count != 0)
             add_directory(search, INDEX_FILES);
-        add_stores(search, directories);
+        add_stores(search, directories, false);
         for (size_t i = 0; i < directories->count; i++)
-            add_directory(search, directories->directories[i]);
+            add_directory(search, directories->stores[i].directory);
     }
     search->given_count = search->spot_count;
     if (!places->are_given)
-        add_stores(search, &places->store);
-    search->named_count = search->spot_count;
+        add_stores(search, &places->store, false);
+    search->named_count = search->near_count = search->spot_count;
     if (places->are_given)
         return true;
     /* IMAGE.covsplit is only for images: a sidecar is not named after a profile. */
@@ -126,7 +134,12 @@ static bool start_search(struct search *search, const struct sidecar_places *pla
             add_directory(search, path);
     }
     add_directory(search, ".");
-    add_stores(search, &places->environment);
+    add_stores(search, &places->environment, false);
+    search->near_count = search->spot_count;
+    if (!places->are_near) {
+        add_stores(search, &places->store, true);
+        add_stores(search, &places->environment, true);
+    }
     return !search->memory.failed ||
            error_out_of_memory(error, "the search for sidecars", sizeof(directory));
 }
@@ -261,7 +274,7 @@ static bool look_by_uuid(const struct sidecar_places *places, const struct sidec
     for (size_t i = 0; done && i < count; i++) {
         struct store_match match = {0};
 
-        if (wanted[i].uuid.size == 0)
+        if (wanted[i].uuid.size == 0 && spot->store.stores[0].remote == NULL)
             done = store_list_walk(&spot->store, found_sidecars_collect, found, error);
         else
             done = store_list_find(&spot->store, &wanted[i].uuid, wanted[i].query, &match, error) &&
@@ -278,7 +291,25 @@ static bool look(struct search *search, struct error *error)
 {
     const struct sidecar_spot *spot = &search->spots[search->next_spot++];
     bool is_named = search->next_spot <= search->named_count;
+    size_t before = search->found.count;
 
+    if (search->next_spot > search->near_count) {
+        const struct store *store = spot->store.stores;
+
+        if (!need_uuids(search, error))
+            return false;
+        if (!look_by_uuid(search->places, spot, search->uuids, search->uuid_count, &search->found,
+                          error)) {
+            if (search->fails == NULL) {
+                search->fails = store->remote;
+                search->unasked = *error;
+            }
+            return false;
+        }
+        for (size_t i = before; i < search->found.count; i++)
+            search->found.items[i].url = store->name;
+        return true;
+    }
     if (spot->kind == SPOT_FILE)
         return (!is_named && file_is_missing(spot->path, 0)) ||
                found_sidecars_add(&search->found, &(struct uuid){.size = 0}, spot->path, false,
@@ -363,17 +394,36 @@ static bool fits(struct search *search, const struct sidecar *sidecar, struct er
     return !search->is_other && (wanted->image == NULL || fits_image(wanted, sidecar, error));
 }
 
+/* True if a digest of what the split took out, in the profile or the image, is that of the sidecar.
+ * A UUID alone may have been set by hand, and the records of a full profile do not tell all builds
+ * apart (correlate.h). */
+static bool is_proven(const struct sidecar_wanted *wanted, const struct sidecar *sidecar)
+{
+    const struct profile *profile = wanted->profile;
+    bool has_stub = sidecar->facts.has_stub;
+
+    if (profile != NULL)
+        return (profile->lightweight && has_stub) ||
+               (profile->has_tripwire && profile->header.num_data != 0);
+    return wanted->stripped != NULL ||
+           (wanted->image != NULL && wanted->image->has_stub && has_stub);
+}
+
 /* True if no other candidate fits equally well. Several builds can have the same UUID if it was
  * chosen by hand, and even the same functions. If there are sidecars of several such builds, it is
  * unknown which one is right. Places that --sidecar names are preferred to that of --store, and
  * this to the others; but among those of one kind, an earlier one is no more likely to be right:
- * all of them are searched. */
+ * all of them are searched. URLs are not asked for rivals of a sidecar that is here, or proven. */
 static bool has_no_rival(struct search *search, const struct sidecar *sidecar, struct error *error)
 {
     size_t end = search->next_spot <= search->given_count   ? search->given_count
                  : search->next_spot <= search->named_count ? search->named_count
+                 : search->next_spot <= search->near_count  ? search->near_count
                                                             : search->spot_count;
     bool alone = true;
+
+    if (search->next_spot > search->near_count && is_proven(search->wanted, sidecar))
+        end = search->next_spot;
 
     for (size_t i = search->next_found; alone; i++) {
         const char *path;
@@ -451,14 +501,19 @@ static void list_spots(const struct search *search, struct buffer *list)
         } else if (search->uuid_count == 0) {
             continue;
         } else if (spot->kind == SPOT_STORE) {
-            const char *directory = spot->store.directories[0], *state;
+            const struct store *store = spot->store.stores;
+            const char *state;
             struct stat status;
 
-            if (stat(directory, &status) == 0)
+            if (store->remote != NULL)
+                state = search->uuids[0].query != STORE_EXACT || search->wanted->uuid != NULL
+                            ? " (which takes whole UUIDs only)"
+                            : "";
+            else if (stat(store->directory, &status) == 0)
                 state = S_ISDIR(status.st_mode) ? "" : " (not a directory)";
             else
                 state = errno == ENOENT ? " (no such directory)" : "";
-            list_path(list, directory, state);
+            list_path(list, store->name, state);
         } else if (strcmp(spot->path, INDEX_FILES) != 0) {
             list_path(list, spot->path, "/*" STORE_SUFFIX);
         } else {
@@ -474,7 +529,7 @@ static void report_failure(struct search *search, struct error *error)
 {
     const char *name = search->wanted->name, *why = search->no_uuid.message, *places;
     const char *first_fault = search->found.first_fault.message;
-    const struct store_list *store = &search->places->store; /* one directory, or none */
+    const struct store_list *store = &search->places->store; /* one, or none */
     size_t fault_count = search->found.fault_count;
     char hex[UUID_HEX_MAX];
     struct buffer list = {0};
@@ -487,8 +542,8 @@ static void report_failure(struct search *search, struct error *error)
     /* A directory of --store that is not there is more likely to be the reason than a sidecar that
      * lies about. */
     if (error->message[0] != '\0' && !error_is_of_system(error) && store->count != 0 &&
-        file_is_missing(store->directories[0], 0))
-        error_set(error, "%.300s: no such directory; %.600s", store->directories[0],
+        store->stores[0].remote == NULL && file_is_missing(store->stores[0].directory, 0))
+        error_set(error, "%.300s: no such directory; %.600s", store->stores[0].name,
                   search->problem.message);
     if (fault_count == 1)
         error_set(&faults, " (1 file there could not be read: %.250s)", first_fault);
@@ -521,11 +576,34 @@ static void report_failure(struct search *search, struct error *error)
                       search->places->are_given ? "give its own" : "give --store or --sidecar");
         buffer_free(&list);
     }
+    /* What a server that cannot be asked has is unknown. */
+    if (search->fails != NULL && !error_is_of_system(error) &&
+        strcmp(error->message, search->unasked.message) != 0) {
+        said = *error;
+        error_set(error, "%.500s (%.500s)", said.message, search->unasked.message);
+        error->number = said.number;
+    }
     if (!search->met_unusable && !error_is_of_system(error))
         error->number = ENODATA;
 }
 
 /* ---- the whole search ---- */
+
+/* Warns of a sidecar from afar that nothing proves, and of a server that could not be asked. */
+static void warn(const struct search *search, const struct sidecar *sidecar)
+{
+    const struct sidecar_wanted *wanted = search->wanted;
+    const char *url = search->found.items[search->next_found - 1].url;
+    char hex[UUID_HEX_MAX];
+
+    if (url != NULL && wanted->uuid == NULL && !is_proven(wanted, sidecar))
+        message_warning(
+            "%s: its sidecar of UUID %s is used for %s, though nothing but the UUID and the "
+            "numbers of counters and records tell that it is of this build",
+            url, uuid_format(&sidecar->facts.uuid, hex), wanted->name);
+    if (search->fails != NULL && remote_is_first_warning(search->fails))
+        message_warning("%s", search->unasked.message);
+}
 
 static struct sidecar *go_through(struct search *search)
 {
@@ -538,8 +616,10 @@ static struct sidecar *go_through(struct search *search)
                                       ? lender->lend(lender->context, path, &why)
                                       : sidecar_read_for(search->places->options, path, &why);
 
-        if (sidecar != NULL && accepts(search, sidecar, &why))
+        if (sidecar != NULL && accepts(search, sidecar, &why)) {
+            warn(search, sidecar);
             return sidecar;
+        }
         reject(search, sidecar != NULL, &why);
         if (sidecar != NULL && lender->lend != NULL)
             lender->take_back(lender->context, sidecar);
@@ -563,6 +643,7 @@ struct sidecar *sidecar_search(const struct sidecar_places *places,
             found_sidecars_free(&search.found);
             search.next_found = search.next_spot = 0;
             search.problem = (struct error){0};
+            search.fails = NULL;
             sidecar = go_through(&search);
         }
         if (sidecar == NULL)
@@ -571,6 +652,51 @@ struct sidecar *sidecar_search(const struct sidecar_places *places,
     end_search(&search);
     return sidecar;
 }
+
+/* ---- many at a time ---- */
+
+bool sidecar_places_are_remote(const struct sidecar_places *places)
+{
+    return !places->are_near && !places->are_given &&
+           (store_list_is_remote(&places->store) || store_list_is_remote(&places->environment));
+}
+
+bool sidecar_errand_note(struct sidecar_errand *errand, const struct sidecar_places *places,
+                         const struct sidecar_wanted *wanted, struct error *error)
+{
+    struct search search;
+    bool done = start_search(&search, places, wanted, error) && need_uuids(&search, error);
+
+    while (done && search.found.count == 0 && search.next_spot < search.near_count)
+        done = look(&search, error);
+    for (size_t i = 0; done && search.found.count == 0 && i < search.uuid_count; i++) {
+        const struct wanted_uuid *uuid = &search.uuids[i];
+        size_t k = 0;
+
+        while (k < errand->count && !uuid_equal(&errand->uuids[k], &uuid->uuid))
+            k++;
+        if (uuid->query != STORE_EXACT || k < errand->count)
+            continue;
+        COMMAND_ROOM_FOR_ONE(errand->uuids, errand->capacity, errand->count);
+        errand->uuids[errand->count++] = uuid->uuid;
+    }
+    end_search(&search);
+    return done;
+}
+
+void sidecar_errand_run(const struct sidecar_errand *errand, const struct sidecar_places *places)
+{
+    store_list_fetch(&places->store, errand->uuids, errand->count);
+    store_list_fetch(&places->environment, errand->uuids, errand->count);
+}
+
+void sidecar_errand_free(struct sidecar_errand *errand)
+{
+    free(errand->uuids);
+    *errand = (struct sidecar_errand){0};
+}
+
+/* ---- images ---- */
 
 struct sidecar *sidecar_search_of_image(const struct sidecar_places *places,
                                         const struct input *file, const struct split_image *image,

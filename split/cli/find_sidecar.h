@@ -7,6 +7,7 @@
  *   3. IMAGE.covsplit, and the *.covsplit files in the directory of the image or profile, by UUID.
  *   4. The *.covsplit files in the current directory, by UUID.
  *   5. The stores of COVSPLIT_STORE, unless --store is given.
+ *   6. Those of 2 and 5 that are at URLs (store/remote.h), if nothing on this machine fits.
  *
  * "By UUID" is by digest for a stripped image that has no UUID: all sidecars are candidates then.
  *
@@ -28,7 +29,7 @@
 #include "common/sidecar/correlate.h"
 #include "common/sidecar/profile_groups.h"
 #include "common/sidecar/sidecar.h"
-#include "common/store/store.h"
+#include "common/store/list.h"
 #include "formats/image.h"
 #include "split/cli/options.h"
 #include "split/cli/path_list.h"
@@ -39,8 +40,9 @@
 struct found_sidecar {
     struct uuid uuid; /* empty if it has not been read */
     const char *path;
-    bool is_stored; /* the UUID is the name in a store, else that of the file's note */
-    size_t number;  /* in the order in which they were found */
+    bool is_stored;  /* the UUID is the name in a store, else that of the file's note */
+    size_t number;   /* in the order in which they were found */
+    const char *url; /* of the store that it was fetched from; NULL: it was here */
 };
 
 /* Candidates. Initialize to {0}; free with found_sidecars_free. */
@@ -78,6 +80,8 @@ struct sidecar_places {
     struct store_list store;       /* --store */
     struct store_list environment; /* COVSPLIT_STORE, unless --store is given */
     bool are_given;                /* only --sidecar is searched */
+    bool are_near;                 /* stores at URLs are not asked; set by the owner */
+    struct error fault;            /* of a URL that cannot be used; "" if there is none */
     struct sidecar_lender lender;  /* zeros for all commands but `run` */
     struct sidecar_index *index;
 };
@@ -88,6 +92,9 @@ struct sidecar_places {
 void sidecar_places_open(struct sidecar_places *places, const struct parsed_options *options,
                          const struct sidecar_lender *lender);
 void sidecar_places_close(struct sidecar_places *places);
+
+/* Fails if the places name a URL that cannot be used, as every search in them does. */
+bool sidecar_places_check(const struct sidecar_places *places, struct error *error);
 
 /* Returns the file that --sidecar names, or NULL if it names none, several, or a directory. */
 const char *sidecar_places_only_file(const struct sidecar_places *places);
@@ -146,8 +153,30 @@ struct sidecar_wanted {
 struct sidecar *sidecar_search(const struct sidecar_places *places,
                                const struct sidecar_wanted *wanted, struct error *error);
 
-/* The same for a split image, which is the file of that path. If it has no UUID, the sidecar is the
- * one that was made with this file. */
+/* ---- many at a time ---- */
+
+/* UUIDs to fetch from stores at URLs. Initialize to {0}; free with sidecar_errand_free. */
+struct sidecar_errand {
+    struct uuid *uuids;
+    size_t count, capacity;
+};
+
+/* Notes those of what is wanted of which this machine has no sidecar. */
+bool sidecar_errand_note(struct sidecar_errand *errand, const struct sidecar_places *places,
+                         const struct sidecar_wanted *wanted, struct error *error);
+
+/* Fetches them side by side, so that the searches that follow find them; these also say what fails.
+ */
+void sidecar_errand_run(const struct sidecar_errand *errand, const struct sidecar_places *places);
+void sidecar_errand_free(struct sidecar_errand *errand);
+
+/* True if there are stores at URLs; else noting is in vain. */
+bool sidecar_places_are_remote(const struct sidecar_places *places);
+
+/* ---- images ---- */
+
+/* Searches for that of a split image, which is the file of that path. If it has no UUID, the
+ * sidecar is the one that was made with this file. */
 struct sidecar *sidecar_search_of_image(const struct sidecar_places *places,
                                         const struct input *file, const struct split_image *image,
                                         struct error *error);

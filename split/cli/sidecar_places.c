@@ -12,6 +12,7 @@
 
 #include "common/base/array.h"
 #include "common/base/file.h"
+#include "common/base/memory_limit.h"
 #include "common/sidecar/delta.h"
 #include "split/cli/memory.h"
 
@@ -42,7 +43,7 @@ bool found_sidecars_add(struct found_sidecars *found, const struct uuid *uuid, c
         found->memory.failed = true;
         return error_out_of_memory(error, path, strlen(path));
     }
-    found->items[found->count] = (struct found_sidecar){*uuid, copy, is_stored, found->count};
+    found->items[found->count] = (struct found_sidecar){*uuid, copy, is_stored, found->count, NULL};
     found->count++;
     return true;
 }
@@ -241,7 +242,8 @@ void sidecar_places_open(struct sidecar_places *places, const struct parsed_opti
 {
     const char *store = option_text(options, OPTION_STORE), *path;
     const char *environment = getenv(STORE_ENVIRONMENT);
-    struct error error;
+    uint64_t most = memory_limit_given(option_number(options, OPTION_MEMORY_LIMIT));
+    struct error *error = &places->fault;
     bool done = true;
 
     *places = (struct sidecar_places){
@@ -256,13 +258,21 @@ void sidecar_places_open(struct sidecar_places *places, const struct parsed_opti
         if (!path_is_directory(path))
             path_list_add(&places->files, path);
         else
-            done = done && store_list_add(&places->directories, path, &error);
+            done = done && store_list_add(&places->directories, path, error);
     }
     if (store != NULL)
-        done = done && store_list_open(&places->store, store, false, &error);
+        done = done && store_list_open(&places->store, store, STORE_LIST_ONE, most, error);
     else if (!places->are_given && environment != NULL)
-        done = done && store_list_open(&places->environment, environment, true, &error);
-    exit_unless_allocated(done, sizeof(*places));
+        done =
+            done && store_list_open(&places->environment, environment, STORE_LIST_ALL, most, error);
+    exit_unless_allocated(done || !error_is_of_memory(error), sizeof(*places));
+}
+
+bool sidecar_places_check(const struct sidecar_places *places, struct error *error)
+{
+    if (places->fault.message[0] != '\0')
+        *error = places->fault;
+    return places->fault.message[0] == '\0';
 }
 
 void sidecar_places_close(struct sidecar_places *places)

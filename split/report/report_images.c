@@ -569,7 +569,7 @@ bool report_gather(struct report *report, const char *const *operands, size_t co
     const struct sidecar_places *places = &report->sidecars.places;
 
     if (!profile_sidecars_open(&report->sidecars, report->options, error) ||
-        !read_operands(report, operands, count, error))
+        !sidecar_places_check(places, error) || !read_operands(report, operands, count, error))
         return false;
     if (report->request.operand_count == 0 && report->indexed_count == 0)
         return error_set(error, "%s: an image, and no profile is named; name the profiles, too",

@@ -243,7 +243,7 @@ static bool list_named(struct export *export, struct found_sidecars *all, struct
         !store_list_walk(directories, found_sidecars_collect, all, error))
         return false;
     for (size_t i = 0; i < directories->count; i++) {
-        if (!sidecar_index_find(places, directories->directories[i], &any, 1, all, error))
+        if (!sidecar_index_find(places, directories->stores[i].directory, &any, 1, all, error))
             return false;
     }
     found_sidecars_sort(all);
@@ -350,6 +350,8 @@ static bool export_all(struct export *export, struct error *error)
             export_operand(export, options->operands[i]);
         return true;
     }
+    if (!sidecar_places_check(places, error))
+        return false;
     if (only != NULL) {
         sidecar = sidecar_read_for(options, only, error);
         progress_start(&export->progress, only, 1);

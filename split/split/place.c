@@ -360,6 +360,8 @@ static char *find_sidecar(const struct slice_split *split)
     char *path = NULL;
 
     sidecar_places_open(&places, split->job->options, NULL);
+    places.are_near = true; /* a build does not wait for a network to say where something is */
+    places.fault = (struct error){0};
     /* For other commands the option may be repeated, and such are the places. */
     if (places.are_given && places.files.count == 0)
         path_list_add(&places.files, option_text(split->job->options, OPTION_SIDECAR));

@@ -18,7 +18,7 @@
 #include "common/base/memory_limit.h"
 #include "common/base/output.h"
 #include "common/base/stream.h"
-#include "common/store/store.h"
+#include "common/store/list.h"
 #include "tests/support/file_system.h"
 #include "tests/support/suite.h"
 #include "tests/unit/refused_calls.h"
@@ -251,7 +251,7 @@ static bool search_store(struct error *error)
     struct uuid wanted = {.size = 2, .bytes = "uu"};
     FREED_BY(store_list_close) struct store_list list = {0};
     struct store_match match = {0};
-    bool found = false, done = store_list_open(&list, scratch, true, error) &&
+    bool found = false, done = store_list_open(&list, scratch, STORE_LIST_ALL, 1 << 20, error) &&
                                store_list_find(&list, &wanted, STORE_PREFIX, &match, error) &&
                                store_list_walk(&list, note_sidecar, &found, error);
 

@@ -1,0 +1,546 @@
+/*
+ * GET requests by libcurl: see http.h.
+ *
+ * Redirects are followed here rather than by libcurl, which would send our headers along to any
+ * host.
+ */
+#include "common/store/http.h"
+
+#ifdef COVSPLIT_WITH_CURL
+
+#include <curl/curl.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "common/base/array.h"
+#include "common/base/file.h"
+
+#define TRIES             4
+#define FIRST_PAUSE       200 /* milliseconds; each further one is three times as long */
+#define RETRY_AFTER_MAX   10  /* seconds that a server may ask us to wait */
+#define REDIRECTS_MAX     8
+#define CONNECTIONS_MAX   8
+#define TIMEOUT_DEFAULT   90   /* seconds, as debuginfod's client has */
+#define SPEED_MIN         1024 /* bytes a second */
+#define OTHER_BODY_MAX    65536
+#define HEADERS_SIZE_MAX  65536
+#define POLL_MILLISECONDS 1000
+
+#define OTHER_STORE       "or give another store"
+
+/* ---- the library ---- */
+
+static struct {
+    pthread_once_t once;
+    bool is_there;
+#define FUNCTION(name) __typeof__(name) *name
+    FUNCTION(curl_global_init);
+    FUNCTION(curl_easy_init);
+    FUNCTION(curl_easy_cleanup);
+    FUNCTION(curl_easy_setopt);
+    FUNCTION(curl_easy_getinfo);
+    FUNCTION(curl_easy_strerror);
+    FUNCTION(curl_multi_init);
+    FUNCTION(curl_multi_cleanup);
+    FUNCTION(curl_multi_setopt);
+    FUNCTION(curl_multi_add_handle);
+    FUNCTION(curl_multi_remove_handle);
+    FUNCTION(curl_multi_perform);
+    FUNCTION(curl_multi_poll);
+    FUNCTION(curl_multi_info_read);
+    FUNCTION(curl_slist_append);
+    FUNCTION(curl_slist_free_all);
+#undef FUNCTION
+} curl = {.once = PTHREAD_ONCE_INIT};
+
+/* They are macros that check types, and expand to nothing but a call of this name. */
+#undef curl_easy_setopt
+#undef curl_easy_getinfo
+#undef curl_multi_setopt
+
+static void load_library(void)
+{
+    static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
+    void *library = NULL;
+    bool done = true;
+
+    for (size_t i = 0; library == NULL && i < sizeof(names) / sizeof(names[0]); i++)
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL)
+        return;
+#define FIND(name) done = (*(void **)&curl.name = dlsym(library, #name)) != NULL && done
+    FIND(curl_global_init);
+    FIND(curl_easy_init);
+    FIND(curl_easy_cleanup);
+    FIND(curl_easy_setopt);
+    FIND(curl_easy_getinfo);
+    FIND(curl_easy_strerror);
+    FIND(curl_multi_init);
+    FIND(curl_multi_cleanup);
+    FIND(curl_multi_setopt);
+    FIND(curl_multi_add_handle);
+    FIND(curl_multi_remove_handle);
+    FIND(curl_multi_perform);
+    FIND(curl_multi_poll);
+    FIND(curl_multi_info_read);
+    FIND(curl_slist_append);
+    FIND(curl_slist_free_all);
+#undef FIND
+    curl.is_there = done && curl.curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+}
+
+/* ---- connections ---- */
+
+struct http {
+    CURLM *multi;
+    struct curl_slist *headers;
+    const char *certificate, *authorities; /* of the environment; may be NULL */
+    long timeout;                          /* seconds */
+};
+
+/* One request, while it is carried out. */
+struct transfer {
+    const struct http *http;
+    struct http_request *request;
+    CURL *easy;
+    char *url; /* what is asked now: the request's, or where that led */
+    unsigned redirects;
+    uint64_t received; /* bytes of the body */
+    bool has_begun, is_too_large;
+    bool is_unfinished; /* to be tried again */
+    long pause;         /* milliseconds that the server asks for */
+    char reason[CURL_ERROR_SIZE];
+};
+
+/* Adds the lines of the file. */
+static bool read_headers(struct http *http, const char *path, struct error *error)
+{
+    struct buffer text = {0};
+    char *rest, *line;
+    bool done = file_read_into(&text, path, HEADERS_SIZE_MAX, error);
+
+    buffer_append(&text, "", 1);
+    if (done && text.failed)
+        done = error_out_of_memory(error, path, text.size);
+    rest = (char *)text.data;
+    for (size_t number = 1; done && (line = strsep(&rest, "\n")) != NULL; number++) {
+        size_t length = strcspn(line, "\r"), name = strcspn(line, ": \t\r");
+        struct curl_slist *longer;
+
+        line[length] = '\0';
+        if (line[0] == '\0' || line[0] == '#')
+            continue;
+        if (name == 0 || line[name] != ':') {
+            done = error_set(error, "%s:%zu: not a header; write 'Name: value'", path, number);
+            continue;
+        }
+        longer = curl.curl_slist_append(http->headers, line);
+        if (longer == NULL)
+            done = error_out_of_memory(error, path, length);
+        else
+            http->headers = longer;
+    }
+    buffer_free(&text);
+    return done;
+}
+
+static bool read_environment(struct http *http, struct error *error)
+{
+    const char *headers = getenv("COVSPLIT_HTTP_HEADERS");
+    const char *timeout = getenv("COVSPLIT_HTTP_TIMEOUT");
+    char *end;
+
+    http->certificate = getenv("COVSPLIT_HTTP_CERTIFICATE");
+    http->authorities = getenv("CURL_CA_BUNDLE");
+    if (http->authorities == NULL)
+        http->authorities = getenv("SSL_CERT_FILE");
+    http->timeout = TIMEOUT_DEFAULT;
+    if (timeout != NULL && timeout[0] != '\0') {
+        http->timeout = strtol(timeout, &end, 10);
+        if (*end != '\0' || http->timeout < 1 || http->timeout > 86400)
+            return error_set(error,
+                             "COVSPLIT_HTTP_TIMEOUT: %s: not a number of seconds; give 1 to 86400",
+                             timeout);
+    }
+    return headers == NULL || headers[0] == '\0' || read_headers(http, headers, error);
+}
+
+struct http *http_open(struct error *error)
+{
+    struct http *http;
+
+    pthread_once(&curl.once, load_library);
+    if (!curl.is_there) {
+        error_set(error, "libcurl.so.4: cannot be loaded, and stores at URLs need it; install it "
+                         "(Debian: libcurl4)");
+        return NULL;
+    }
+    http = calloc(1, sizeof(*http));
+    if (http == NULL || (http->multi = curl.curl_multi_init()) == NULL) {
+        error_out_of_memory(error, "a connection", sizeof(*http));
+    } else if (read_environment(http, error)) {
+        curl.curl_multi_setopt(http->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)CONNECTIONS_MAX);
+        curl.curl_multi_setopt(http->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, 2L * CONNECTIONS_MAX);
+        return http;
+    }
+    http_close(http);
+    return NULL;
+}
+
+void http_close(struct http *http)
+{
+    if (http == NULL)
+        return;
+    if (http->multi != NULL)
+        curl.curl_multi_cleanup(http->multi);
+    curl.curl_slist_free_all(http->headers);
+    free(http);
+}
+
+/* ---- a transfer ---- */
+
+/* A libcurl callback, which returns 0 to stop. Of what is no success, the body is only read to keep
+ * the connection. */
+static size_t receive(char *data, size_t size, size_t count, void *context)
+{
+    struct transfer *transfer = context;
+    struct http_request *request = transfer->request;
+    const struct bytes part = {(const uint8_t *)data, size * count};
+    long status = 0;
+
+    curl.curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
+    transfer->received += part.size;
+    if (status != 200)
+        return transfer->received <= OTHER_BODY_MAX ? part.size : 0;
+    if (transfer->received > request->most) {
+        transfer->is_too_large = true;
+        return 0;
+    }
+    if ((!transfer->has_begun && !request->begin(request->context, &request->error)) ||
+        !request->receive(request->context, part, &request->error)) {
+        request->result = HTTP_UNKEPT;
+        return 0;
+    }
+    transfer->has_begun = true;
+    return part.size;
+}
+
+/* The length of "https://host:port". */
+static size_t origin_length(const char *url)
+{
+    const char *host = strstr(url, "://");
+
+    return host == NULL ? strlen(url) : (size_t)(host + 3 - url) + strcspn(host + 3, "/?#");
+}
+
+static bool has_same_origin(const char *a, const char *b)
+{
+    size_t length = origin_length(a);
+
+    return length == origin_length(b) && strncasecmp(a, b, length) == 0;
+}
+
+/* Starts the transfer, at the beginning or where it was redirected to. */
+static bool start(struct transfer *transfer)
+{
+    const struct http *http = transfer->http;
+    CURL *easy = curl.curl_easy_init();
+    CURLcode failed = CURLE_OK;
+
+    transfer->easy = easy;
+    transfer->received = 0;
+    transfer->reason[0] = '\0';
+    if (easy == NULL)
+        return false;
+#define SET(option, value)                                                                         \
+    failed = failed != CURLE_OK ? failed : curl.curl_easy_setopt(easy, option, value)
+    SET(CURLOPT_URL, transfer->url);
+    SET(CURLOPT_PRIVATE, transfer);
+    SET(CURLOPT_ERRORBUFFER, transfer->reason);
+    SET(CURLOPT_WRITEFUNCTION, receive);
+    SET(CURLOPT_WRITEDATA, transfer);
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)transfer->request->most);
+    /* Sidecars are compressed. If it is sent compressed once more all the same, it is decoded. */
+    SET(CURLOPT_ACCEPT_ENCODING, "identity");
+    SET(CURLOPT_USERAGENT, "covsplit/" COVSPLIT_VERSION);
+    SET(CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
+    SET(CURLOPT_CONNECTTIMEOUT, http->timeout);
+    SET(CURLOPT_LOW_SPEED_TIME, http->timeout);
+    SET(CURLOPT_LOW_SPEED_LIMIT, (long)SPEED_MIN);
+    SET(CURLOPT_PIPEWAIT, 1L);
+    if (has_same_origin(transfer->url, transfer->request->url)) {
+        SET(CURLOPT_HTTPHEADER, http->headers);
+        if (http->certificate != NULL)
+            SET(CURLOPT_SSLCERT, http->certificate);
+    }
+    if (http->authorities != NULL)
+        SET(CURLOPT_CAINFO, http->authorities);
+#undef SET
+    return failed == CURLE_OK && curl.curl_multi_add_handle(http->multi, easy) == CURLM_OK;
+}
+
+static void stop(struct transfer *transfer)
+{
+    if (transfer->easy == NULL)
+        return;
+    curl.curl_multi_remove_handle(transfer->http->multi, transfer->easy);
+    curl.curl_easy_cleanup(transfer->easy);
+    transfer->easy = NULL;
+}
+
+static void out_of_memory(struct transfer *transfer)
+{
+    error_out_of_memory(&transfer->request->error, transfer->request->url, sizeof(*transfer));
+    transfer->request->result = HTTP_UNKEPT;
+}
+
+/* Goes on where the server points to. False if that is not allowed. */
+static bool redirect(struct transfer *transfer)
+{
+    char *url = NULL;
+
+    curl.curl_easy_getinfo(transfer->easy, CURLINFO_REDIRECT_URL, &url);
+    if (url == NULL || ++transfer->redirects > REDIRECTS_MAX ||
+        !(strncasecmp(url, "https://", 8) == 0 ||
+          (strncasecmp(url, "http://", 7) == 0 && strncasecmp(transfer->url, "http://", 7) == 0)))
+        return false;
+    url = strdup(url);
+    stop(transfer);
+    free(transfer->url);
+    transfer->url = url;
+    if (url == NULL || !start(transfer))
+        out_of_memory(transfer);
+    return true;
+}
+
+/* ---- what became of it ---- */
+
+/* Why the request failed, and whether trying again may help. */
+static void judge_status(struct transfer *transfer, long status, unsigned tries)
+{
+    struct http_request *request = transfer->request;
+    curl_off_t wait = 0;
+
+    request->result = HTTP_FAULTY;
+    if (status == 401 || status == 403) {
+        error_set(
+            &request->error,
+            "%.600s: the server answers %ld; give what it asks for in a file for "
+            "COVSPLIT_HTTP_HEADERS or in ~/.netrc%s",
+            request->url, status,
+            status == 403
+                ? " (a bucket says 403 for what it lacks, too, to readers who may not list it)"
+                : "");
+    } else if (status == 429 || status >= 500) {
+        request->result = HTTP_DOWN;
+        transfer->is_unfinished = tries < TRIES;
+        curl.curl_easy_getinfo(transfer->easy, CURLINFO_RETRY_AFTER, &wait);
+        transfer->pause = (long)(wait > RETRY_AFTER_MAX ? RETRY_AFTER_MAX : wait) * 1000;
+        error_set(&request->error,
+                  "%.600s: the server answered %ld, %u times; try again later, " OTHER_STORE,
+                  request->url, status, tries);
+    } else if (status / 100 == 3) {
+        error_set(&request->error,
+                  "%.600s: the server answers %ld, and leads %s; see to the URL, " OTHER_STORE,
+                  request->url, status,
+                  transfer->redirects > REDIRECTS_MAX ? "in a circle"
+                                                      : "where no sidecar is taken from");
+    } else {
+        error_set(&request->error, "%.600s: the server answers %ld; see to the URL, " OTHER_STORE,
+                  request->url, status);
+    }
+}
+
+static void judge_failure(struct transfer *transfer, CURLcode code, unsigned tries)
+{
+    struct http_request *request = transfer->request;
+    const char *reason =
+        transfer->reason[0] != '\0' ? transfer->reason : curl.curl_easy_strerror(code);
+
+    request->result = HTTP_DOWN;
+    switch (code) {
+    case CURLE_OUT_OF_MEMORY:
+        out_of_memory(transfer);
+        return;
+    case CURLE_FILESIZE_EXCEEDED:
+    case CURLE_BAD_CONTENT_ENCODING:
+        request->result = HTTP_FAULTY;
+        break;
+    case CURLE_URL_MALFORMAT:
+    case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+        break;
+    default:
+        transfer->is_unfinished = tries < TRIES;
+        /* What broke off may be this file's. */
+        if (transfer->has_begun)
+            request->result = HTTP_FAULTY;
+    }
+    error_set(&request->error, "%.600s: cannot be fetched: %.200s; try again later, " OTHER_STORE,
+              request->url, reason);
+}
+
+static void finish(struct transfer *transfer, CURLcode code, unsigned tries)
+{
+    struct http_request *request = transfer->request;
+    long status = 0;
+
+    curl.curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (request->result == HTTP_UNKEPT)
+        return;
+    if (transfer->is_too_large || code == CURLE_FILESIZE_EXCEEDED) {
+        request->result = HTTP_FAULTY;
+        error_set(&request->error,
+                  "%.600s: has more than %llu bytes; raise the limit (--memory-limit) if the "
+                  "server is to be "
+                  "trusted",
+                  request->url, (unsigned long long)request->most);
+    } else if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && status != 200)) {
+        judge_failure(transfer, code, tries);
+    } else if (status == 404 || status == 410) {
+        request->result = HTTP_ABSENT;
+    } else if (status != 200) {
+        judge_status(transfer, status, tries);
+    } else if (!transfer->has_begun && !request->begin(request->context, &request->error)) {
+        request->result = HTTP_UNKEPT; /* an empty body */
+    } else {
+        request->result = HTTP_RECEIVED;
+    }
+}
+
+/* ---- all of them ---- */
+
+/* Carries out the transfers that are not finished, once. */
+static void run(struct http *http, struct transfer *transfers, size_t count, unsigned tries)
+{
+    int running = 1, left;
+    CURLMsg *message;
+
+    for (size_t i = 0; i < count; i++) {
+        struct transfer *transfer = &transfers[i];
+
+        if (!transfer->is_unfinished)
+            continue;
+        transfer->is_unfinished = transfer->has_begun = transfer->is_too_large = false;
+        transfer->pause = transfer->redirects = 0;
+        free(transfer->url);
+        transfer->url = strdup(transfer->request->url);
+        if (transfer->url == NULL || !start(transfer))
+            out_of_memory(transfer);
+    }
+    while (running != 0 && curl.curl_multi_perform(http->multi, &running) == CURLM_OK) {
+        while ((message = curl.curl_multi_info_read(http->multi, &left)) != NULL) {
+            struct transfer *transfer = NULL;
+            CURLcode code = message->data.result;
+            long status = 0;
+
+            curl.curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
+            curl.curl_easy_getinfo(message->easy_handle, CURLINFO_RESPONSE_CODE, &status);
+            if (code == CURLE_OK && status / 100 == 3 && redirect(transfer)) {
+                running = 1;
+                continue;
+            }
+            finish(transfer, code, tries);
+            stop(transfer);
+        }
+        if (running != 0)
+            curl.curl_multi_poll(http->multi, NULL, 0, POLL_MILLISECONDS, NULL);
+    }
+    for (size_t i = 0; i < count; i++)
+        stop(&transfers[i]);
+}
+
+static void wait(long milliseconds)
+{
+    struct timespec left = {milliseconds / 1000, milliseconds % 1000 * 1000000};
+
+    while (nanosleep(&left, &left) != 0 && errno == EINTR)
+        continue;
+}
+
+static void get_all(struct http *http, struct transfer *transfers, size_t count)
+{
+    long pause = FIRST_PAUSE, longest;
+    bool goes_on;
+
+    for (unsigned tries = 1; tries <= TRIES; tries++) {
+        run(http, transfers, count, tries);
+        goes_on = false;
+        longest = pause;
+        for (size_t i = 0; i < count; i++) {
+            goes_on |= transfers[i].is_unfinished;
+            if (transfers[i].pause > longest)
+                longest = transfers[i].pause;
+        }
+        if (!goes_on)
+            return;
+        wait(longest);
+        pause *= 3;
+    }
+}
+
+void http_get(struct http *http, struct http_request *const *requests, size_t count)
+{
+    struct transfer *transfers = calloc(count + 1, sizeof(*transfers));
+    const struct timespec at_once = {0};
+    sigset_t broken_pipe, before, pending;
+
+    for (size_t i = 0; i < count; i++) {
+        requests[i]->result = HTTP_DOWN;
+        error_out_of_memory(&requests[i]->error, requests[i]->url, sizeof(*transfers));
+        if (transfers == NULL)
+            requests[i]->result = HTTP_UNKEPT;
+        else
+            transfers[i] =
+                (struct transfer){.http = http, .request = requests[i], .is_unfinished = true};
+    }
+    if (transfers == NULL)
+        return;
+    /* A TLS connection that breaks sends SIGPIPE, which is not the program's. */
+    sigemptyset(&broken_pipe);
+    sigaddset(&broken_pipe, SIGPIPE);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
+    get_all(http, transfers, count);
+    if (!sigismember(&pending, SIGPIPE))
+        while (sigtimedwait(&broken_pipe, NULL, &at_once) < 0 && errno == EINTR)
+            continue;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    for (size_t i = 0; i < count; i++)
+        free(transfers[i].url);
+    free(transfers);
+}
+
+#else
+
+struct http *http_open(struct error *error)
+{
+    error_set(error,
+              "libcurl: stores at URLs need it, and this covsplit was built without it; give "
+              "the directory of a store");
+    return NULL;
+}
+
+void http_close(struct http *http)
+{
+    (void)http;
+}
+
+void http_get(struct http *http, struct http_request *const *requests, size_t count)
+{
+    (void)http;
+    (void)requests;
+    (void)count;
+}
+
+#endif
