@@ -112,6 +112,13 @@ bool store_parse_name(const char *name, uint8_t first, struct uuid *uuid);
  * progress in the meantime, so some processes always succeed. */
 #define STORE_ATTEMPTS 100
 
+/* True of a text that begins as http:// and https:// URLs do. A store there is read (remote.h), and
+ * never written or listed. */
+bool store_is_url(const char *text);
+
+/* Fails if it is a URL. */
+bool store_check_directory(const char *store, struct error *error);
+
 /* Makes a directory of a store, for those who may use the one that it is in. */
 bool store_make_directory(const char *path, struct error *error);
 
