@@ -23,7 +23,6 @@
 #include "common/sidecar/delta.h"
 #include "common/sidecar/sidecar.h"
 
-#define MISSING_SUFFIX  ".missing"
 #define MISSING_SECONDS 600
 #define DOWN_SECONDS    60
 #define ERRANDS_MAX     64 /* at a time: each has an open file */
@@ -220,7 +219,7 @@ static bool is_missing(const struct remote *remote, const char *sidecar)
     char *path;
     bool is_known;
 
-    if (asprintf(&path, "%s" MISSING_SUFFIX, sidecar) < 0)
+    if (asprintf(&path, "%s" STORE_MISSING_SUFFIX, sidecar) < 0)
         return false;
     is_known = stat(path, &status) == 0 && status.st_mtime <= time(NULL) &&
                time(NULL) - status.st_mtime < remote->missing_seconds;
@@ -237,7 +236,7 @@ static void note_missing(const struct remote *remote, const char *sidecar, bool 
     struct error ignored;
     char *path;
 
-    if (asprintf(&path, "%s" MISSING_SUFFIX, sidecar) < 0)
+    if (asprintf(&path, "%s" STORE_MISSING_SUFFIX, sidecar) < 0)
         return;
     unlink(path);
     if (is_it && remote->missing_seconds != 0 && store_output_create(&output, path, &options, &ignored))

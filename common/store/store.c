@@ -168,11 +168,13 @@ bool store_check_uuid(const char *path, const struct uuid *uuid, const struct uu
 /* The directory of no UUIDs: all in it are strays. */
 #define DIRECTORY_OTHER DIRECTORY_COUNT
 
-/* True if this is the temporary name of an unfinished sidecar. */
 static bool is_temporary(const char *name)
 {
     size_t length = file_temporary_final_length(name);
+    const char *missing = strstr(name, STORE_SUFFIX STORE_MISSING_SUFFIX);
 
+    if (missing != NULL && strcmp(missing, STORE_SUFFIX STORE_MISSING_SUFFIX) == 0)
+        return true;
     return length >= strlen(STORE_SUFFIX) && memcmp(name + 1 + length - strlen(STORE_SUFFIX),
                                                     STORE_SUFFIX, strlen(STORE_SUFFIX)) == 0;
 }

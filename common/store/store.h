@@ -53,7 +53,8 @@ bool store_check_uuid(const char *path, const struct uuid *uuid, const struct uu
 /* The kind of a file in a store, judged by its path alone. */
 enum store_entry_kind {
     STORE_SIDECAR,   /* DIR/.build-id/ab/cdef....covsplit, exactly as from store_path */
-    STORE_TEMPORARY, /* an unfinished output (output.h), possibly left by a killed process */
+    STORE_TEMPORARY, /* an unfinished output (output.h), possibly left by a killed process; or a
+                        note that a sidecar is missing (remote/remote.h) */
     STORE_STRAY,     /* named *.covsplit, but where no search finds it */
 };
 
@@ -85,6 +86,9 @@ bool store_walk(const char *directory, store_visitor visit, void *context, struc
 /* ---- names ---- */
 
 #define STORE_SUFFIX ".covsplit"
+
+/* Added to the name of a sidecar that is not at the URL which the store is a cache of. */
+#define STORE_MISSING_SUFFIX ".missing"
 
 /* True if a name or path ends so. */
 bool store_has_suffix(const char *name);
