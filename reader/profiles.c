@@ -9,9 +9,9 @@
 #include "common/base/array.h"
 #include "common/base/memory_limit.h"
 #include "common/llvm/profile_reader.h"
+#include "common/remote/store_list.h"
 #include "common/sidecar/profile_groups.h"
 #include "common/state/state.h"
-#include "common/store/list.h"
 #include "reader/internal.h"
 
 /* ---- profiles ---- */

@@ -308,6 +308,8 @@ static const struct option_description repack_options[] = {
 
 /* Options of store add and store copy. */
 static const struct option_description store_copy_options[] = {
+    VALUE(OPTION_FOR, TEXT, "for", NO_LETTER, "PROFILE",
+          "copy the sidecars of the images that PROFILE is of", .repeats = true),
     FLAG(OPTION_REPLACE, "replace", NO_LETTER,
          "replace a different sidecar that has the same UUID"),
     FLAG(OPTION_VERIFY, "verify", NO_LETTER, "decompress and check everything in a sidecar first"),
@@ -666,10 +668,14 @@ const struct command commands[] = {
      "the end the numbers of sidecars, bytes and faults.\n",
      OPTIONS(store_check_options), "DIR", 1, 1, .run = command_store_check},
     {"store copy", "Copy sidecars of a store into another one",
-     "[--replace] [--verify] [--memory-limit SIZE] [-v]\n"
+     "[--for PROFILE]... [--replace] [--verify] [--memory-limit SIZE] [-v]\n"
      "                           STORE DEST [PATTERN...]",
      "Copies the sidecars that match a PATTERN, or all of them, as 'store add' does.\n"
-     "Deltas ('store delta') are made whole in DEST.\n"
+     "Deltas ('store delta') are made whole in DEST. PROFILE is a raw or an indexed profile,\n"
+     "a directory of such, or @FILE with a list.\n"
+     "\n"
+     "STORE may be at a URL (http://HOST/PATH, https://...), which takes whole UUIDs as\n"
+     "PATTERNs, or --for.\n"
      "\n" WHAT_A_PATTERN_IS,
      OPTIONS(store_copy_options), "DEST", 2, OPERANDS_ANY, .run = command_store_copy},
     {"store delta", "Keep only what sidecars of a store do not have in common",

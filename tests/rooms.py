@@ -32,6 +32,7 @@ ROOMS = {
     "common/codec": "common/base common/llvm",
     "common/sidecar": "common/base common/llvm common/elf_file common/edit common/codec",
     "common/store": "common/base",
+    "common/remote": "common/base common/sidecar common/store",
     "common/state": "common/base common/llvm common/codec common/sidecar",
     "formats/machine": "common/base",
     "formats/image": "common/*",

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +20,21 @@
 #define BUILD_ID_DIRECTORY ".build-id"
 
 /* ---- names ---- */
+
+bool store_is_url(const char *text)
+{
+    return strncasecmp(text, "http://", 7) == 0 || strncasecmp(text, "https://", 8) == 0;
+}
+
+bool store_check_directory(const char *store, struct error *error)
+{
+    return !store_is_url(store) ||
+           error_set(
+               error,
+               "%s: a URL, of which sidecars are read one by one; give a directory, which can "
+               "be copied there",
+               store);
+}
 
 char *store_root(const char *directory)
 {
@@ -152,11 +168,13 @@ bool store_check_uuid(const char *path, const struct uuid *uuid, const struct uu
 /* The directory of no UUIDs: all in it are strays. */
 #define DIRECTORY_OTHER DIRECTORY_COUNT
 
-/* True if this is the temporary name of an unfinished sidecar. */
 static bool is_temporary(const char *name)
 {
     size_t length = file_temporary_final_length(name);
+    const char *missing = strstr(name, STORE_SUFFIX STORE_MISSING_SUFFIX);
 
+    if (missing != NULL && strcmp(missing, STORE_SUFFIX STORE_MISSING_SUFFIX) == 0)
+        return true;
     return length >= strlen(STORE_SUFFIX) && memcmp(name + 1 + length - strlen(STORE_SUFFIX),
                                                     STORE_SUFFIX, strlen(STORE_SUFFIX)) == 0;
 }
@@ -207,6 +225,8 @@ static bool visit_directories(const char *directory, bool sidecars_only, store_e
     char *root, name[12];
     bool done = true;
 
+    if (!store_check_directory(directory, error))
+        return false;
     if (stat(directory, &status) != 0)
         return error_set_errno(error, errno, "%s: cannot be read", directory);
     if (!S_ISDIR(status.st_mode))
@@ -355,7 +375,7 @@ static void write_readme(const char *root)
 static bool make_directories(const char *path, struct error *error)
 {
     char *directory = strdup(path);
-    bool done = true;
+    bool done = store_check_directory(path, error);
 
     if (directory == NULL)
         return error_out_of_memory(error, path, strlen(path));

@@ -53,7 +53,8 @@ bool store_check_uuid(const char *path, const struct uuid *uuid, const struct uu
 /* The kind of a file in a store, judged by its path alone. */
 enum store_entry_kind {
     STORE_SIDECAR,   /* DIR/.build-id/ab/cdef....covsplit, exactly as from store_path */
-    STORE_TEMPORARY, /* an unfinished output (output.h), possibly left by a killed process */
+    STORE_TEMPORARY, /* an unfinished output (output.h), possibly left by a killed process; or a
+                        note that a sidecar is missing (remote/remote.h) */
     STORE_STRAY,     /* named *.covsplit, but where no search finds it */
 };
 
@@ -86,6 +87,9 @@ bool store_walk(const char *directory, store_visitor visit, void *context, struc
 
 #define STORE_SUFFIX ".covsplit"
 
+/* Added to the name of a sidecar that is not at the URL which the store is a cache of. */
+#define STORE_MISSING_SUFFIX ".missing"
+
 /* True if a name or path ends so. */
 bool store_has_suffix(const char *name);
 
@@ -111,6 +115,13 @@ bool store_parse_name(const char *name, uint8_t first, struct uuid *uuid);
 /* The number of times that a step is tried if other processes undo it. Each of these has made
  * progress in the meantime, so some processes always succeed. */
 #define STORE_ATTEMPTS 100
+
+/* True of a text that begins as http:// and https:// URLs do. A store there is read (remote.h), and
+ * never written or listed. */
+bool store_is_url(const char *text);
+
+/* Fails if it is a URL. */
+bool store_check_directory(const char *store, struct error *error);
 
 /* Makes a directory of a store, for those who may use the one that it is in. */
 bool store_make_directory(const char *path, struct error *error);

@@ -653,50 +653,17 @@ struct sidecar *sidecar_search(const struct sidecar_places *places,
     return sidecar;
 }
 
-/* ---- many at a time ---- */
-
-bool sidecar_places_are_remote(const struct sidecar_places *places)
-{
-    return !places->are_near && !places->are_given &&
-           (store_list_is_remote(&places->store) || store_list_is_remote(&places->environment));
-}
-
-bool sidecar_errand_note(struct sidecar_errand *errand, const struct sidecar_places *places,
-                         const struct sidecar_wanted *wanted, struct error *error)
+bool sidecar_is_near(const struct sidecar_places *places, const struct sidecar_wanted *wanted)
 {
     struct search search;
-    bool done = start_search(&search, places, wanted, error) && need_uuids(&search, error);
+    struct error ignored;
+    bool is_near = !start_search(&search, places, wanted, &ignored);
 
-    while (done && search.found.count == 0 && search.next_spot < search.near_count)
-        done = look(&search, error);
-    for (size_t i = 0; done && search.found.count == 0 && i < search.uuid_count; i++) {
-        const struct wanted_uuid *uuid = &search.uuids[i];
-        size_t k = 0;
-
-        while (k < errand->count && !uuid_equal(&errand->uuids[k], &uuid->uuid))
-            k++;
-        if (uuid->query != STORE_EXACT || k < errand->count)
-            continue;
-        COMMAND_ROOM_FOR_ONE(errand->uuids, errand->capacity, errand->count);
-        errand->uuids[errand->count++] = uuid->uuid;
-    }
+    while (!is_near && search.next_spot < search.near_count && look(&search, &ignored))
+        is_near = search.found.count != 0;
     end_search(&search);
-    return done;
+    return is_near;
 }
-
-void sidecar_errand_run(const struct sidecar_errand *errand, const struct sidecar_places *places)
-{
-    store_list_fetch(&places->store, errand->uuids, errand->count);
-    store_list_fetch(&places->environment, errand->uuids, errand->count);
-}
-
-void sidecar_errand_free(struct sidecar_errand *errand)
-{
-    free(errand->uuids);
-    *errand = (struct sidecar_errand){0};
-}
-
-/* ---- images ---- */
 
 struct sidecar *sidecar_search_of_image(const struct sidecar_places *places,
                                         const struct input *file, const struct split_image *image,

@@ -7,7 +7,7 @@
  *   3. IMAGE.covsplit, and the *.covsplit files in the directory of the image or profile, by UUID.
  *   4. The *.covsplit files in the current directory, by UUID.
  *   5. The stores of COVSPLIT_STORE, unless --store is given.
- *   6. Those of 2 and 5 that are at URLs (store/remote.h), if nothing on this machine fits.
+ *   6. Those of 2 and 5 that are at URLs (remote/remote.h), if nothing on this machine fits.
  *
  * "By UUID" is by digest for a stripped image that has no UUID: all sidecars are candidates then.
  *
@@ -26,10 +26,10 @@
 #include "common/base/file.h"
 #include "common/base/output.h"
 #include "common/llvm/profile.h"
+#include "common/remote/store_list.h"
 #include "common/sidecar/correlate.h"
 #include "common/sidecar/profile_groups.h"
 #include "common/sidecar/sidecar.h"
-#include "common/store/list.h"
 #include "formats/image.h"
 #include "split/cli/options.h"
 #include "split/cli/path_list.h"
@@ -153,29 +153,11 @@ struct sidecar_wanted {
 struct sidecar *sidecar_search(const struct sidecar_places *places,
                                const struct sidecar_wanted *wanted, struct error *error);
 
-/* ---- many at a time ---- */
+/* True if there is a candidate on this machine, so that stores at URLs may be left alone; or if
+ * that cannot be found out. */
+bool sidecar_is_near(const struct sidecar_places *places, const struct sidecar_wanted *wanted);
 
-/* UUIDs to fetch from stores at URLs. Initialize to {0}; free with sidecar_errand_free. */
-struct sidecar_errand {
-    struct uuid *uuids;
-    size_t count, capacity;
-};
-
-/* Notes those of what is wanted of which this machine has no sidecar. */
-bool sidecar_errand_note(struct sidecar_errand *errand, const struct sidecar_places *places,
-                         const struct sidecar_wanted *wanted, struct error *error);
-
-/* Fetches them side by side, so that the searches that follow find them; these also say what fails.
- */
-void sidecar_errand_run(const struct sidecar_errand *errand, const struct sidecar_places *places);
-void sidecar_errand_free(struct sidecar_errand *errand);
-
-/* True if there are stores at URLs; else noting is in vain. */
-bool sidecar_places_are_remote(const struct sidecar_places *places);
-
-/* ---- images ---- */
-
-/* Searches for that of a split image, which is the file of that path. If it has no UUID, the
+/* The same for a split image, which is the file of that path. If it has no UUID, the
  * sidecar is the one that was made with this file. */
 struct sidecar *sidecar_search_of_image(const struct sidecar_places *places,
                                         const struct input *file, const struct split_image *image,
@@ -218,6 +200,22 @@ struct profile_sidecar *profile_sidecars_find_group(struct profile_sidecars *sid
 /* Finds the sidecar of the image with that UUID, which may be given by its beginning. */
 struct profile_sidecar *profile_sidecars_find_uuid(struct profile_sidecars *sidecars,
                                                    const struct uuid *start, struct error *error);
+
+/* Initialize to {0}; the owner frees the items. */
+struct uuid_list {
+    struct uuid *items;
+    size_t count, capacity;
+};
+
+/* Adds the UUIDs of the images that wrote the profiles of a file, raw or indexed, unless the list
+ * has them: of all, or of those that need a sidecar. Fails if a profile tells none. */
+bool uuid_list_add_file(struct uuid_list *list, const char *path, bool of_all, struct error *error);
+
+/* For stores at URLs: fetches at once the sidecars that these files of profiles need, or (of_all)
+ * are of, if none is near. A path may be a UUID instead. Searches then find them; what fails is
+ * said by those. */
+void sidecars_fetch(const struct sidecar_places *places, const char *const *paths, size_t count,
+                    bool of_all);
 
 /* Appends the full raw profile to the output, after padding with zeros. The sidecar is NULL for a
  * profile that needs none. */

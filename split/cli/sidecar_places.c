@@ -13,6 +13,7 @@
 #include "common/base/array.h"
 #include "common/base/file.h"
 #include "common/base/memory_limit.h"
+#include "common/llvm/profile_reader.h"
 #include "common/sidecar/delta.h"
 #include "split/cli/memory.h"
 
@@ -401,6 +402,81 @@ struct profile_sidecar *profile_sidecars_find_uuid(struct profile_sidecars *side
                                                    const struct uuid *start, struct error *error)
 {
     return use(&sidecars->places, sidecar_search_by_start(&sidecars->places, start, error), error);
+}
+
+static void add_uuid(struct uuid_list *list, const struct uuid *uuid)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (uuid_equal(&list->items[i], uuid))
+            return;
+    }
+    COMMAND_ROOM_FOR_ONE(list->items, list->capacity, list->count);
+    list->items[list->count++] = *uuid;
+}
+
+bool uuid_list_add_file(struct uuid_list *list, const char *path, bool of_all, struct error *error)
+{
+    struct profile_reader reader = {.name = path};
+    enum profile_uuid_source source;
+    struct profile profile;
+    struct input input;
+    struct uuid uuid;
+    bool found = true, done;
+
+    if (!input_open(&input, path, error))
+        return false;
+    reader.file = input.bytes;
+    if (profile_recognize_indexed(input.bytes)) {
+        struct profile_uuids uuids = {.profile = &profile};
+
+        profile_open_indexed(&profile, input.bytes);
+        while (profile_next_uuid(&uuids, &uuid, &source))
+            add_uuid(list, &uuid);
+        done = list->count != 0 || !profile_has_no_uuid(&profile, path, error);
+    } else {
+        for (done = profile_reader_first(&reader, &profile, error); done && found;
+             done = done && profile_reader_next(&reader, &profile, &found, error)) {
+            uuid = profile_uuid(&profile, &source);
+            if (uuid.size != 0 && (of_all || profile_needs_sidecar(&profile)))
+                add_uuid(list, &uuid);
+            else if (uuid.size == 0)
+                done = !profile_has_no_uuid(&profile, path, error);
+        }
+    }
+    profile_reader_free(&reader);
+    input_close(&input);
+    return done;
+}
+
+void sidecars_fetch(const struct sidecar_places *places, const char *const *paths, size_t count,
+                    bool of_all)
+{
+    struct uuid_list list = {0};
+    struct error ignored;
+    size_t kept = 0;
+
+    if (places->are_near ||
+        !(store_list_is_remote(&places->store) || store_list_is_remote(&places->environment)))
+        return;
+    for (size_t i = 0; i < count; i++) {
+        const char *const names[] = {paths[i], NULL};
+        struct stat status;
+        struct uuid uuid;
+
+        if (stat(paths[i], &status) == 0 && S_ISREG(status.st_mode))
+            uuid_list_add_file(&list, paths[i], of_all, &ignored);
+        else if (uuid_parse(paths[i], &uuid))
+            add_uuid(&list, &uuid);
+        for (; kept < list.count; kept++) {
+            const struct sidecar_wanted wanted = {.names = names, .uuid = &list.items[kept]};
+
+            if (sidecar_is_near(places, &wanted))
+                list.items[kept--] = list.items[--list.count];
+        }
+    }
+    store_list_fetch(&places->store, list.items, list.count);
+    store_list_fetch(&places->environment, list.items, list.count);
+    free(list.items);
 }
 
 bool profile_sidecar_write(struct profile_sidecar *sidecar, const struct profile *profile,

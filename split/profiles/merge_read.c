@@ -441,6 +441,9 @@ bool merge_read(struct merge *merge, struct error *error)
     size_t count = merge->inputs.count;
 
     forget_inputs(merge);
+    /* Rather than one when the first profile of its image is met. */
+    sidecars_fetch(&merge->request->sidecars->places, (const char *const *)merge->inputs.paths,
+                   count, merge->request->is_in_memory);
     merge->again = command_array(count, sizeof(*merge->again));
     merge->again_count = count;
     merge->threads = merge->request->threads;

@@ -327,6 +327,7 @@ static bool read_profiles(struct report *report, struct error *error)
                add_merged(report, error);
     for (size_t i = 0; i < report->merge.inputs.count; i++)
         note_time(report, report->merge.inputs.paths[i]);
+    sidecars_fetch(&report->sidecars.places, report->indexed, report->indexed_count, true);
     for (size_t i = 0; done && i < report->indexed_count; i++) {
         note_time(report, report->indexed[i]);
         done = add_indexed(report, report->indexed[i], error);

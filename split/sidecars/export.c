@@ -345,6 +345,7 @@ static bool export_all(struct export *export, struct error *error)
     struct sidecar *sidecar;
 
     if (options->operand_count != 0) {
+        sidecars_fetch(places, options->operands, options->operand_count, true);
         progress_start(&export->progress, options->operands[0], options->operand_count);
         for (size_t i = 0; i < options->operand_count; i++)
             export_operand(export, options->operands[i]);

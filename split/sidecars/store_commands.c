@@ -1,6 +1,6 @@
 /*
- * covsplit store add and store copy copy sidecars from anywhere, or from another store, into a
- * store; covsplit store list lists those of a store.
+ * covsplit store add and store copy copy sidecars from anywhere, or from another store, which may
+ * be at a URL, into a store; covsplit store list lists those of a store.
  *
  * A sidecar that is copied is read into memory, checked and copied from there, so later changes to
  * the source do not matter. The store may have many writers (store/store.h). A sidecar that it
@@ -15,9 +15,10 @@
 #include <time.h>
 
 #include "common/base/file.h"
+#include "common/base/memory_limit.h"
 #include "common/codec/zstd.h"
+#include "common/remote/store_list.h"
 #include "common/sidecar/sidecar.h"
-#include "common/store/store.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/images.h"
@@ -279,19 +280,120 @@ static bool copy_stored(void *context, const char *path, const struct uuid *uuid
     return true;
 }
 
+/* A path_filter. */
+static bool is_profile_name(void *context, const char *path, const struct stat *status)
+{
+    const char *dot = strrchr(path, '.');
+
+    (void)context;
+    (void)status;
+    return dot != NULL && (strcmp(dot, ".profraw") == 0 || strcmp(dot, ".profdata") == 0);
+}
+
+/* An operand_visitor: the same for a profile, or all of a directory. */
+static bool add_profiles(void *context, const char *path, struct error *error)
+{
+    struct path_list files = {0};
+    bool done = true;
+
+    if (!path_is_directory(path))
+        path_list_add(&files, path);
+    else
+        done = path_list_add_directory(&files, path, true, is_profile_name, NULL, error);
+    if (done && files.count == 0)
+        done = error_set(
+            error, "%s: no profile (.profraw, .profdata) in it; give one with profiles", path);
+    for (size_t i = 0; done && i < files.count; i++)
+        done = uuid_list_add_file(context, files.paths[i], true, error);
+    path_list_free(&files);
+    return done;
+}
+
+/* Copies from a store at a URL, which has no list, the sidecars of these UUIDs. */
+static bool copy_remote(struct copying *copying, const struct store_list *list,
+                        const struct uuid_list *uuids, struct error *error)
+{
+    const char *url = list->stores[0].name;
+    char hex[UUID_HEX_MAX];
+    bool done =
+        uuids->count != 0 ||
+        error_set(error,
+                  "%s: a URL cannot be asked which sidecars it has; name UUIDs, or profiles "
+                  "with --for",
+                  url);
+
+    if (done)
+        store_list_fetch(list, uuids->items, uuids->count);
+    for (size_t i = 0; done && i < uuids->count; i++) {
+        struct store_match match = {0};
+
+        if (store_list_find(list, &uuids->items[i], STORE_EXACT, &match, error) &&
+            (match.path != NULL ||
+             error_set(error, "%s: has no sidecar of UUID %s; give another store", url,
+                       uuid_format(&uuids->items[i], hex)))) {
+            done = copy_stored(copying, match.path, &uuids->items[i], error);
+        } else {
+            message_error(error);
+            copying->faults++;
+        }
+        free(match.path);
+    }
+    return done;
+}
+
+/* Opens the source and the selection. Of a URL, patterns are UUIDs. */
+static bool open_copying(struct copying *copying, struct store_list *list, struct uuid_list *uuids,
+                         struct path_list *patterns, struct error *error)
+{
+    const struct parsed_options *options = copying->options;
+    uint64_t most = memory_limit_given(option_number(options, OPTION_MEMORY_LIMIT));
+    const char *profile;
+    char hex[UUID_HEX_MAX];
+
+    if (!store_list_open(list, options->operands[0], STORE_LIST_ONE, most, error) ||
+        !store_check_directory(copying->store, error))
+        return false;
+    for (size_t i = 0; (profile = option_text_at(options, OPTION_FOR, i)) != NULL; i++) {
+        if (!operand_visit(profile, add_profiles, uuids, error))
+            return false;
+    }
+    for (size_t i = 0; i < uuids->count; i++)
+        path_list_add(patterns, uuid_format(&uuids->items[i], hex));
+    for (size_t i = 2; i < options->operand_count; i++) {
+        path_list_add(patterns, options->operands[i]);
+        if (!store_list_is_remote(list))
+            continue;
+        COMMAND_ROOM_FOR_ONE(uuids->items, uuids->capacity, uuids->count);
+        if (!uuid_parse(options->operands[i], &uuids->items[uuids->count++]))
+            return error_set(error, "%s: not a UUID; a URL is asked for whole ones only",
+                             options->operands[i]);
+    }
+    return selection_open(&copying->selection, (const char *const *)patterns->paths,
+                          patterns->count, error);
+}
+
 int command_store_copy(const struct parsed_options *options)
 {
     struct copying copying = {.options = options, .store = options->operands[1]};
+    struct path_list patterns = {0};
+    struct uuid_list uuids = {0};
+    struct store_list list = {0};
     struct error error;
-    bool done = selection_open(&copying.selection, options->operands + 2,
-                               options->operand_count - 2, &error) &&
-                store_walk(options->operands[0], copy_stored, &copying, &error);
+    bool done = open_copying(&copying, &list, &uuids, &patterns, &error);
 
+    if (done && store_list_is_remote(&list))
+        done = copy_remote(&copying, &list, &uuids, &error);
+    else if (done)
+        done = store_walk(list.count == 0 ? "" : list.stores[0].directory, copy_stored, &copying,
+                          &error);
     if (!done)
         message_error(&error);
     else if (copying.faults == 0)
         copying.faults += selection_report_unused(&copying.selection, options->operands[0], true);
     selection_close(&copying.selection);
+    store_list_close(&list);
+    path_list_free(&patterns);
+    free(uuids.items);
     return done ? finish(&copying) : STATUS_FAILED;
 }
 

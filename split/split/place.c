@@ -56,6 +56,8 @@ bool place_create_outputs(struct slice_split *split, struct error *error)
         split->sidecar_path = NULL;
     if (split->sidecar_path == NULL)
         return error_out_of_memory(error, split->image.path, strlen(split->image.path));
+    if (store != NULL && !store_check_directory(store, error))
+        return false;
     if (paths_refer_to_same_file(split->sidecar_path, job->file.path) ||
         paths_refer_to_same_file(split->sidecar_path, job->output_path))
         return error_set(

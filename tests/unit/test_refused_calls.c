@@ -18,7 +18,7 @@
 #include "common/base/memory_limit.h"
 #include "common/base/output.h"
 #include "common/base/stream.h"
-#include "common/store/list.h"
+#include "common/remote/store_list.h"
 #include "tests/support/file_system.h"
 #include "tests/support/suite.h"
 #include "tests/unit/refused_calls.h"

@@ -2,15 +2,15 @@
  * Lists of stores, which are searched in their order. A store is a directory, or it is at a URL
  * (remote.h).
  */
-#ifndef COVSPLIT_COMMON_STORE_LIST_H
-#define COVSPLIT_COMMON_STORE_LIST_H
+#ifndef COVSPLIT_COMMON_REMOTE_STORE_LIST_H
+#define COVSPLIT_COMMON_REMOTE_STORE_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "common/base/error.h"
 #include "common/base/uuid.h"
-#include "common/store/remote.h"
+#include "common/remote/remote.h"
 #include "common/store/store.h"
 
 /* The environment variable with the stores to search, separated by ':'. */

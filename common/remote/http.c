@@ -4,17 +4,31 @@
  * Redirects are followed here rather than by libcurl, which would send our headers along to any
  * host.
  */
-#include "common/store/http.h"
+#include "common/remote/http.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool http_read_number(const char *name, long fallback, long *number, struct error *error)
+{
+    const char *text = getenv(name);
+    char *end;
+
+    *number = fallback;
+    if (text == NULL || text[0] == '\0')
+        return true;
+    *number = strtol(text, &end, 10);
+    return (*end == '\0' && *number >= 0 && *number <= INT_MAX) ||
+           error_set(error, "%s: %s: not a number of seconds; give a decimal number", name, text);
+}
 
 #ifdef COVSPLIT_WITH_CURL
 
 #include <curl/curl.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <time.h>
 
@@ -36,63 +50,29 @@
 
 /* ---- the library ---- */
 
+#define FUNCTIONS(F)                                                                               \
+    F(global_init) F(easy_init) F(easy_cleanup) F(easy_setopt) F(easy_getinfo) F(easy_strerror)    \
+    F(multi_init) F(multi_cleanup) F(multi_setopt) F(multi_add_handle) F(multi_remove_handle)      \
+    F(multi_perform) F(multi_poll) F(multi_info_read) F(slist_append) F(slist_free_all)
+
 static struct {
     pthread_once_t once;
     bool is_there;
-#define FUNCTION(name) __typeof__(name) *name
-    FUNCTION(curl_global_init);
-    FUNCTION(curl_easy_init);
-    FUNCTION(curl_easy_cleanup);
-    FUNCTION(curl_easy_setopt);
-    FUNCTION(curl_easy_getinfo);
-    FUNCTION(curl_easy_strerror);
-    FUNCTION(curl_multi_init);
-    FUNCTION(curl_multi_cleanup);
-    FUNCTION(curl_multi_setopt);
-    FUNCTION(curl_multi_add_handle);
-    FUNCTION(curl_multi_remove_handle);
-    FUNCTION(curl_multi_perform);
-    FUNCTION(curl_multi_poll);
-    FUNCTION(curl_multi_info_read);
-    FUNCTION(curl_slist_append);
-    FUNCTION(curl_slist_free_all);
-#undef FUNCTION
+#define DECLARE(name) __typeof__(curl_##name) *name;
+    FUNCTIONS(DECLARE)
 } curl = {.once = PTHREAD_ONCE_INIT};
-
-/* They are macros that check types, and expand to nothing but a call of this name. */
-#undef curl_easy_setopt
-#undef curl_easy_getinfo
-#undef curl_multi_setopt
 
 static void load_library(void)
 {
-    static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
-    void *library = NULL;
-    bool done = true;
+    void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
 
-    for (size_t i = 0; library == NULL && i < sizeof(names) / sizeof(names[0]); i++)
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
-        return;
-#define FIND(name) done = (*(void **)&curl.name = dlsym(library, #name)) != NULL && done
-    FIND(curl_global_init);
-    FIND(curl_easy_init);
-    FIND(curl_easy_cleanup);
-    FIND(curl_easy_setopt);
-    FIND(curl_easy_getinfo);
-    FIND(curl_easy_strerror);
-    FIND(curl_multi_init);
-    FIND(curl_multi_cleanup);
-    FIND(curl_multi_setopt);
-    FIND(curl_multi_add_handle);
-    FIND(curl_multi_remove_handle);
-    FIND(curl_multi_perform);
-    FIND(curl_multi_poll);
-    FIND(curl_multi_info_read);
-    FIND(curl_slist_append);
-    FIND(curl_slist_free_all);
-#undef FIND
-    curl.is_there = done && curl.curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+        library = dlopen("libcurl-gnutls.so.4", RTLD_NOW | RTLD_LOCAL);
+    curl.is_there = library != NULL;
+#define FIND(name)                                                                                 \
+    curl.is_there = curl.is_there && (*(void **)&curl.name = dlsym(library, "curl_" #name)) != NULL;
+    FUNCTIONS(FIND)
+    curl.is_there = curl.is_there && curl.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
 }
 
 /* ---- connections ---- */
@@ -140,7 +120,7 @@ static bool read_headers(struct http *http, const char *path, struct error *erro
             done = error_set(error, "%s:%zu: not a header; write 'Name: value'", path, number);
             continue;
         }
-        longer = curl.curl_slist_append(http->headers, line);
+        longer = curl.slist_append(http->headers, line);
         if (longer == NULL)
             done = error_out_of_memory(error, path, length);
         else
@@ -150,29 +130,9 @@ static bool read_headers(struct http *http, const char *path, struct error *erro
     return done;
 }
 
-static bool read_environment(struct http *http, struct error *error)
-{
-    const char *headers = getenv("COVSPLIT_HTTP_HEADERS");
-    const char *timeout = getenv("COVSPLIT_HTTP_TIMEOUT");
-    char *end;
-
-    http->certificate = getenv("COVSPLIT_HTTP_CERTIFICATE");
-    http->authorities = getenv("CURL_CA_BUNDLE");
-    if (http->authorities == NULL)
-        http->authorities = getenv("SSL_CERT_FILE");
-    http->timeout = TIMEOUT_DEFAULT;
-    if (timeout != NULL && timeout[0] != '\0') {
-        http->timeout = strtol(timeout, &end, 10);
-        if (*end != '\0' || http->timeout < 1 || http->timeout > 86400)
-            return error_set(error,
-                             "COVSPLIT_HTTP_TIMEOUT: %s: not a number of seconds; give 1 to 86400",
-                             timeout);
-    }
-    return headers == NULL || headers[0] == '\0' || read_headers(http, headers, error);
-}
-
 struct http *http_open(struct error *error)
 {
+    const char *headers = getenv("COVSPLIT_HTTP_HEADERS");
     struct http *http;
 
     pthread_once(&curl.once, load_library);
@@ -182,11 +142,16 @@ struct http *http_open(struct error *error)
         return NULL;
     }
     http = calloc(1, sizeof(*http));
-    if (http == NULL || (http->multi = curl.curl_multi_init()) == NULL) {
+    if (http == NULL || (http->multi = curl.multi_init()) == NULL) {
         error_out_of_memory(error, "a connection", sizeof(*http));
-    } else if (read_environment(http, error)) {
-        curl.curl_multi_setopt(http->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)CONNECTIONS_MAX);
-        curl.curl_multi_setopt(http->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, 2L * CONNECTIONS_MAX);
+    } else if (http_read_number("COVSPLIT_HTTP_TIMEOUT", TIMEOUT_DEFAULT, &http->timeout, error) &&
+               (headers == NULL || headers[0] == '\0' || read_headers(http, headers, error))) {
+        http->certificate = getenv("COVSPLIT_HTTP_CERTIFICATE");
+        http->authorities = getenv("CURL_CA_BUNDLE");
+        if (http->authorities == NULL)
+            http->authorities = getenv("SSL_CERT_FILE");
+        curl.multi_setopt(http->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)CONNECTIONS_MAX);
+        curl.multi_setopt(http->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, 2L * CONNECTIONS_MAX);
         return http;
     }
     http_close(http);
@@ -198,8 +163,8 @@ void http_close(struct http *http)
     if (http == NULL)
         return;
     if (http->multi != NULL)
-        curl.curl_multi_cleanup(http->multi);
-    curl.curl_slist_free_all(http->headers);
+        curl.multi_cleanup(http->multi);
+    curl.slist_free_all(http->headers);
     free(http);
 }
 
@@ -214,7 +179,7 @@ static size_t receive(char *data, size_t size, size_t count, void *context)
     const struct bytes part = {(const uint8_t *)data, size * count};
     long status = 0;
 
-    curl.curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl.easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
     transfer->received += part.size;
     if (status != 200)
         return transfer->received <= OTHER_BODY_MAX ? part.size : 0;
@@ -250,7 +215,7 @@ static bool has_same_origin(const char *a, const char *b)
 static bool start(struct transfer *transfer)
 {
     const struct http *http = transfer->http;
-    CURL *easy = curl.curl_easy_init();
+    CURL *easy = curl.easy_init();
     CURLcode failed = CURLE_OK;
 
     transfer->easy = easy;
@@ -259,13 +224,12 @@ static bool start(struct transfer *transfer)
     if (easy == NULL)
         return false;
 #define SET(option, value)                                                                         \
-    failed = failed != CURLE_OK ? failed : curl.curl_easy_setopt(easy, option, value)
+    failed = failed != CURLE_OK ? failed : curl.easy_setopt(easy, option, value)
     SET(CURLOPT_URL, transfer->url);
     SET(CURLOPT_PRIVATE, transfer);
     SET(CURLOPT_ERRORBUFFER, transfer->reason);
     SET(CURLOPT_WRITEFUNCTION, receive);
     SET(CURLOPT_WRITEDATA, transfer);
-    SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)transfer->request->most);
     /* Sidecars are compressed. If it is sent compressed once more all the same, it is decoded. */
     SET(CURLOPT_ACCEPT_ENCODING, "identity");
@@ -282,16 +246,15 @@ static bool start(struct transfer *transfer)
     }
     if (http->authorities != NULL)
         SET(CURLOPT_CAINFO, http->authorities);
-#undef SET
-    return failed == CURLE_OK && curl.curl_multi_add_handle(http->multi, easy) == CURLM_OK;
+    return failed == CURLE_OK && curl.multi_add_handle(http->multi, easy) == CURLM_OK;
 }
 
 static void stop(struct transfer *transfer)
 {
     if (transfer->easy == NULL)
         return;
-    curl.curl_multi_remove_handle(transfer->http->multi, transfer->easy);
-    curl.curl_easy_cleanup(transfer->easy);
+    curl.multi_remove_handle(transfer->http->multi, transfer->easy);
+    curl.easy_cleanup(transfer->easy);
     transfer->easy = NULL;
 }
 
@@ -306,7 +269,7 @@ static bool redirect(struct transfer *transfer)
 {
     char *url = NULL;
 
-    curl.curl_easy_getinfo(transfer->easy, CURLINFO_REDIRECT_URL, &url);
+    curl.easy_getinfo(transfer->easy, CURLINFO_REDIRECT_URL, &url);
     if (url == NULL || ++transfer->redirects > REDIRECTS_MAX ||
         !(strncasecmp(url, "https://", 8) == 0 ||
           (strncasecmp(url, "http://", 7) == 0 && strncasecmp(transfer->url, "http://", 7) == 0)))
@@ -322,72 +285,42 @@ static bool redirect(struct transfer *transfer)
 
 /* ---- what became of it ---- */
 
-/* Why the request failed, and whether trying again may help. */
+/* Sets the request's error, and whether to try again. */
 static void judge_status(struct transfer *transfer, long status, unsigned tries)
 {
     struct http_request *request = transfer->request;
+    const char *advice = "see to the URL";
     curl_off_t wait = 0;
 
     request->result = HTTP_FAULTY;
-    if (status == 401 || status == 403) {
-        error_set(
-            &request->error,
-            "%.600s: the server answers %ld; give what it asks for in a file for "
-            "COVSPLIT_HTTP_HEADERS or in ~/.netrc%s",
-            request->url, status,
-            status == 403
-                ? " (a bucket says 403 for what it lacks, too, to readers who may not list it)"
-                : "");
-    } else if (status == 429 || status >= 500) {
+    if (status == 429 || status >= 500) {
         request->result = HTTP_DOWN;
         transfer->is_unfinished = tries < TRIES;
-        curl.curl_easy_getinfo(transfer->easy, CURLINFO_RETRY_AFTER, &wait);
+        curl.easy_getinfo(transfer->easy, CURLINFO_RETRY_AFTER, &wait);
         transfer->pause = (long)(wait > RETRY_AFTER_MAX ? RETRY_AFTER_MAX : wait) * 1000;
-        error_set(&request->error,
-                  "%.600s: the server answered %ld, %u times; try again later, " OTHER_STORE,
-                  request->url, status, tries);
-    } else if (status / 100 == 3) {
-        error_set(&request->error,
-                  "%.600s: the server answers %ld, and leads %s; see to the URL, " OTHER_STORE,
-                  request->url, status,
-                  transfer->redirects > REDIRECTS_MAX ? "in a circle"
-                                                      : "where no sidecar is taken from");
-    } else {
-        error_set(&request->error, "%.600s: the server answers %ld; see to the URL, " OTHER_STORE,
-                  request->url, status);
+        advice = "try again later";
+    } else if (status == 401) {
+        advice = "give what it asks for in ~/.netrc, or in a file for COVSPLIT_HTTP_HEADERS";
+    } else if (status == 403) { /* as S3 says of what is not there */
+        advice = "give what it asks for in ~/.netrc, or in a file for COVSPLIT_HTTP_HEADERS (of a bucket: let "
+                 "readers list it)";
     }
+    error_set(&request->error, "%.600s: the server answers %ld%s; %s, " OTHER_STORE, request->url, status,
+              status / 100 == 3 ? " and leads in a circle, or elsewhere than to the web" : "", advice);
 }
 
 static void judge_failure(struct transfer *transfer, CURLcode code, unsigned tries)
 {
     struct http_request *request = transfer->request;
-    const char *reason =
-        transfer->reason[0] != '\0' ? transfer->reason : curl.curl_easy_strerror(code);
 
-    request->result = HTTP_DOWN;
-    switch (code) {
-    case CURLE_OUT_OF_MEMORY:
-        out_of_memory(transfer);
-        return;
-    case CURLE_FILESIZE_EXCEEDED:
-    case CURLE_BAD_CONTENT_ENCODING:
-        request->result = HTTP_FAULTY;
-        break;
-    case CURLE_URL_MALFORMAT:
-    case CURLE_OPERATION_TIMEDOUT:
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CACERT_BADFILE:
-    case CURLE_SSL_CERTPROBLEM:
-    case CURLE_COULDNT_RESOLVE_PROXY:
-        break;
-    default:
-        transfer->is_unfinished = tries < TRIES;
-        /* What broke off may be this file's. */
-        if (transfer->has_begun)
-            request->result = HTTP_FAULTY;
-    }
+    /* What broke off may be this file's. */
+    request->result = transfer->has_begun && code != CURLE_OPERATION_TIMEDOUT ? HTTP_FAULTY : HTTP_DOWN;
+    transfer->is_unfinished = tries < TRIES && code != CURLE_OPERATION_TIMEDOUT &&
+                              code != CURLE_PEER_FAILED_VERIFICATION && code != CURLE_SSL_CERTPROBLEM &&
+                              code != CURLE_SSL_CACERT_BADFILE && code != CURLE_URL_MALFORMAT;
     error_set(&request->error, "%.600s: cannot be fetched: %.200s; try again later, " OTHER_STORE,
-              request->url, reason);
+              request->url,
+              transfer->reason[0] != '\0' ? transfer->reason : curl.easy_strerror(code));
 }
 
 static void finish(struct transfer *transfer, CURLcode code, unsigned tries)
@@ -395,10 +328,12 @@ static void finish(struct transfer *transfer, CURLcode code, unsigned tries)
     struct http_request *request = transfer->request;
     long status = 0;
 
-    curl.curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl.easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
     if (request->result == HTTP_UNKEPT)
         return;
-    if (transfer->is_too_large || code == CURLE_FILESIZE_EXCEEDED) {
+    if (code == CURLE_OUT_OF_MEMORY) {
+        out_of_memory(transfer);
+    } else if (transfer->is_too_large || code == CURLE_FILESIZE_EXCEEDED) {
         request->result = HTTP_FAULTY;
         error_set(&request->error,
                   "%.600s: has more than %llu bytes; raise the limit (--memory-limit) if the "
@@ -438,14 +373,14 @@ static void run(struct http *http, struct transfer *transfers, size_t count, uns
         if (transfer->url == NULL || !start(transfer))
             out_of_memory(transfer);
     }
-    while (running != 0 && curl.curl_multi_perform(http->multi, &running) == CURLM_OK) {
-        while ((message = curl.curl_multi_info_read(http->multi, &left)) != NULL) {
+    while (running != 0 && curl.multi_perform(http->multi, &running) == CURLM_OK) {
+        while ((message = curl.multi_info_read(http->multi, &left)) != NULL) {
             struct transfer *transfer = NULL;
             CURLcode code = message->data.result;
             long status = 0;
 
-            curl.curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
-            curl.curl_easy_getinfo(message->easy_handle, CURLINFO_RESPONSE_CODE, &status);
+            curl.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
+            curl.easy_getinfo(message->easy_handle, CURLINFO_RESPONSE_CODE, &status);
             if (code == CURLE_OK && status / 100 == 3 && redirect(transfer)) {
                 running = 1;
                 continue;
@@ -454,23 +389,16 @@ static void run(struct http *http, struct transfer *transfers, size_t count, uns
             stop(transfer);
         }
         if (running != 0)
-            curl.curl_multi_poll(http->multi, NULL, 0, POLL_MILLISECONDS, NULL);
+            curl.multi_poll(http->multi, NULL, 0, POLL_MILLISECONDS, NULL);
     }
     for (size_t i = 0; i < count; i++)
         stop(&transfers[i]);
 }
 
-static void wait(long milliseconds)
-{
-    struct timespec left = {milliseconds / 1000, milliseconds % 1000 * 1000000};
-
-    while (nanosleep(&left, &left) != 0 && errno == EINTR)
-        continue;
-}
-
 static void get_all(struct http *http, struct transfer *transfers, size_t count)
 {
     long pause = FIRST_PAUSE, longest;
+    struct timespec left;
     bool goes_on;
 
     for (unsigned tries = 1; tries <= TRIES; tries++) {
@@ -484,7 +412,9 @@ static void get_all(struct http *http, struct transfer *transfers, size_t count)
         }
         if (!goes_on)
             return;
-        wait(longest);
+        left = (struct timespec){longest / 1000, longest % 1000 * 1000000};
+        while (nanosleep(&left, &left) != 0 && errno == EINTR)
+            continue;
         pause *= 3;
     }
 }
@@ -492,30 +422,17 @@ static void get_all(struct http *http, struct transfer *transfers, size_t count)
 void http_get(struct http *http, struct http_request *const *requests, size_t count)
 {
     struct transfer *transfers = calloc(count + 1, sizeof(*transfers));
-    const struct timespec at_once = {0};
-    sigset_t broken_pipe, before, pending;
 
     for (size_t i = 0; i < count; i++) {
-        requests[i]->result = HTTP_DOWN;
+        requests[i]->result = transfers == NULL ? HTTP_UNKEPT : HTTP_DOWN;
         error_out_of_memory(&requests[i]->error, requests[i]->url, sizeof(*transfers));
-        if (transfers == NULL)
-            requests[i]->result = HTTP_UNKEPT;
-        else
+        if (transfers != NULL)
             transfers[i] =
                 (struct transfer){.http = http, .request = requests[i], .is_unfinished = true};
     }
     if (transfers == NULL)
         return;
-    /* A TLS connection that breaks sends SIGPIPE, which is not the program's. */
-    sigemptyset(&broken_pipe);
-    sigaddset(&broken_pipe, SIGPIPE);
-    sigpending(&pending);
-    pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
     get_all(http, transfers, count);
-    if (!sigismember(&pending, SIGPIPE))
-        while (sigtimedwait(&broken_pipe, NULL, &at_once) < 0 && errno == EINTR)
-            continue;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     for (size_t i = 0; i < count; i++)
         free(transfers[i].url);
     free(transfers);
@@ -531,6 +448,7 @@ struct http *http_open(struct error *error)
     return NULL;
 }
 
+/* Not called, since nothing was opened. */
 void http_close(struct http *http)
 {
     (void)http;

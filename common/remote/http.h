@@ -18,8 +18,8 @@
  *   COVSPLIT_HTTP_TIMEOUT      give a server up after so many seconds with less than 1 KiB each
  * (90) CURL_CA_BUNDLE, SSL_CERT_FILE   certificates to trust, in place of the system's
  */
-#ifndef COVSPLIT_COMMON_STORE_HTTP_H
-#define COVSPLIT_COMMON_STORE_HTTP_H
+#ifndef COVSPLIT_COMMON_REMOTE_HTTP_H
+#define COVSPLIT_COMMON_REMOTE_HTTP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,6 +47,9 @@ struct http_request {
     enum http_result result;
     struct error error; /* unless it was received or is absent */
 };
+
+/* Reads the environment's variable of that name, a number of seconds; `fallback` if it is not set. */
+bool http_read_number(const char *name, long fallback, long *number, struct error *error);
 
 struct http;
 

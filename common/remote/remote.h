@@ -17,8 +17,8 @@
  * kept in a temporary directory. COVSPLIT_CACHE_MISSING  for so many seconds the server is not
  * asked again for what it does not have (600)
  */
-#ifndef COVSPLIT_COMMON_STORE_REMOTE_H
-#define COVSPLIT_COMMON_STORE_REMOTE_H
+#ifndef COVSPLIT_COMMON_REMOTE_REMOTE_H
+#define COVSPLIT_COMMON_REMOTE_REMOTE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,9 +27,6 @@
 #include "common/base/error.h"
 #include "common/base/uuid.h"
 #include "common/store/store.h"
-
-/* True of a text that begins as http:// or https:// URLs do. */
-bool remote_is_url(const char *text);
 
 struct remote;
 

@@ -1,7 +1,7 @@
 /*
- * Lists of stores: see list.h.
+ * Lists of stores: see store_list.h.
  */
-#include "common/store/list.h"
+#include "common/remote/store_list.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -36,38 +36,19 @@ bool store_list_add(struct store_list *list, const char *directory, struct error
     return add(list, &(struct store){.name = directory, .directory = directory}, error);
 }
 
-/* Makes the path of a file:// URL, in its place. */
-static bool decode_path(char *text, struct error *error)
-{
-    char *from = text + strlen(FILE_SCHEME), *to = text;
-    uint8_t byte;
-
-    if (strncasecmp(from, "localhost/", 10) == 0)
-        from += 9;
-    if (from[0] != '/')
-        return error_set(error, "%s: names another host; give file:///DIRECTORY", text);
-    for (; *from != '\0'; from++) {
-        if (*from != '%') {
-            *to++ = *from;
-            continue;
-        }
-        if (!isxdigit((unsigned char)from[1]) || !hex_parse(from + 1, 2, &byte, 1) || byte == 0)
-            return error_set(error, "%s: has a '%%' that no two digits follow; write %%25", text);
-        *to++ = (char)byte;
-        from += 2;
-    }
-    *to = '\0';
-    return true;
-}
-
 /* Adds a directory or a URL. The text stays, and may be changed. */
 static bool add_store(struct store_list *list, char *text, uint64_t most, struct error *error)
 {
     struct store store = {.name = text};
+    size_t scheme = strlen(FILE_SCHEME);
 
-    if (strncasecmp(text, FILE_SCHEME, strlen(FILE_SCHEME)) == 0)
-        return decode_path(text, error) && store_list_add(list, text, error);
-    if (!remote_is_url(text))
+    if (strncasecmp(text, FILE_SCHEME, scheme) == 0) {
+        if (text[scheme] == '/' && strchr(text, '%') == NULL)
+            return store_list_add(list, text + scheme, error);
+        return error_set(error, "%s: not the URL of a directory here; give file:///DIRECTORY, without '%%'",
+                         text);
+    }
+    if (!store_is_url(text))
         return store_list_add(list, text, error);
     store.remote = remote_open(text, most, error);
     if (store.remote == NULL)
@@ -84,7 +65,7 @@ static size_t name_length(const char *text)
 {
     size_t length = 0;
 
-    if (remote_is_url(text) || strncasecmp(text, FILE_SCHEME, strlen(FILE_SCHEME)) == 0) {
+    if (store_is_url(text) || strncasecmp(text, FILE_SCHEME, strlen(FILE_SCHEME)) == 0) {
         length = (size_t)(strstr(text, "://") - text) + 3;
         if (text[length] == '[')
             length += strcspn(text + length, "]/");

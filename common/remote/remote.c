@@ -1,0 +1,479 @@
+/*
+ * Stores at URLs: see remote.h.
+ */
+#include "common/remote/remote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/array.h"
+#include "common/base/file.h"
+#include "common/base/output.h"
+#include "common/remote/http.h"
+#include "common/sidecar/delta.h"
+#include "common/sidecar/sidecar.h"
+
+#define MISSING_SECONDS 600
+#define DOWN_SECONDS    60
+#define ERRANDS_MAX     64 /* at a time: each has an open file */
+
+struct remote {
+    char *url;   /* without '/' at its end */
+    char *cache; /* NULL: there is no place for one */
+    uint64_t most;
+    long missing_seconds;
+    atomic_flag has_warned;
+    pthread_mutex_t lock; /* of what follows, and while something is fetched */
+    char *temporary;      /* where files are kept since the cache could not be written; or NULL */
+    struct http *http;    /* NULL: nothing was asked yet */
+    time_t down_until;    /* the server is not asked before */
+    struct error down;    /* since it failed like this */
+};
+
+/* A file that is being fetched: a sidecar, or the base of one. */
+struct errand {
+    struct http_request request;
+    char *url, *path;
+    const struct uuid *uuid; /* of a sidecar */
+    struct output output;
+};
+
+/* ---- URLs ---- */
+
+static bool check_url(const char *url, struct error *error)
+{
+    const char *host = strstr(url, "://") + 3;
+    size_t length = strcspn(host, "/");
+
+    if (memchr(host, '@', length) != NULL)
+        return error_set(error,
+                         "%.*s...: a URL with a password; give that in ~/.netrc, or in a file for "
+                         "COVSPLIT_HTTP_HEADERS",
+                         (int)(host - url), url);
+    return (length != 0 && url[strcspn(url, "?# \t\r\n\"<>")] == '\0') ||
+           error_set(error, "%s: not the URL of a directory; give https://HOST/PATH", url);
+}
+
+/* The URL as the name of a directory: percent-encoded, as a parameter of another URL would be. */
+static char *encode(struct arena *memory, const char *url)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    char *text = arena_array(memory, strlen(url) + 1, 3), *to = text;
+
+    if (text == NULL)
+        return NULL;
+    for (; *url != '\0'; url++) {
+        unsigned char byte = (unsigned char)*url;
+
+        if (byte > ' ' && byte < 0x7f && strchr("%/:", byte) == NULL) {
+            *to++ = *url;
+            continue;
+        }
+        *to++ = '%';
+        *to++ = digits[byte >> 4];
+        *to++ = digits[byte & 15];
+    }
+    *to = '\0';
+    return text;
+}
+
+/* The directory of the cache as a new string; NULL if there is no place for it, or no memory. */
+static char *cache_of(const char *url)
+{
+    const char *given = getenv("COVSPLIT_CACHE"), *user = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME"), *name;
+    struct arena memory = {0};
+    char *path = NULL;
+
+    name = encode(&memory, url);
+    if (name != NULL && given != NULL && given[0] != '\0')
+        path = arena_text(&memory, "%s/%s", given, name);
+    else if (name != NULL && user != NULL && user[0] == '/')
+        path = arena_text(&memory, "%s/covsplit/%s", user, name);
+    else if (name != NULL && home != NULL && home[0] == '/')
+        path = arena_text(&memory, "%s/.cache/covsplit/%s", home, name);
+    path = path == NULL ? NULL : strdup(path);
+    arena_free(&memory);
+    return path;
+}
+
+struct remote *remote_open(const char *url, uint64_t most, struct error *error)
+{
+    struct remote *remote;
+    long seconds;
+
+    if (!check_url(url, error) ||
+        !http_read_number("COVSPLIT_CACHE_MISSING", MISSING_SECONDS, &seconds, error))
+        return NULL;
+    remote = calloc(1, sizeof(*remote));
+    if (remote == NULL || (remote->url = strdup(url)) == NULL) {
+        free(remote);
+        error_out_of_memory(error, url, sizeof(*remote));
+        return NULL;
+    }
+    for (size_t i = strlen(url); remote->url[i - 1] == '/'; i--)
+        remote->url[i - 1] = '\0';
+    remote->cache = cache_of(remote->url);
+    remote->most = most;
+    remote->missing_seconds = seconds;
+    pthread_mutex_init(&remote->lock, NULL);
+    return remote;
+}
+
+/* For nftw. */
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place)
+{
+    (void)status;
+    (void)kind;
+    (void)place;
+    return remove(path);
+}
+
+void remote_close(struct remote *remote)
+{
+    if (remote == NULL)
+        return;
+    if (remote->temporary != NULL)
+        nftw(remote->temporary, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    http_close(remote->http);
+    pthread_mutex_destroy(&remote->lock);
+    free(remote->temporary);
+    free(remote->cache);
+    free(remote->url);
+    free(remote);
+}
+
+/* ---- the cache ---- */
+
+/* Has files kept in a temporary directory from now on. */
+static bool make_temporary(struct remote *remote, struct error *error)
+{
+    const char *parent = getenv("TMPDIR");
+    char *path;
+
+    if (parent == NULL || parent[0] != '/')
+        parent = "/tmp";
+    if (asprintf(&path, "%s/covsplit-XXXXXX", parent) < 0)
+        return error_out_of_memory(error, remote->url, strlen(parent));
+    remote->temporary = mkdtemp(path);
+    if (remote->temporary != NULL)
+        return true;
+    error_set_errno(error, errno, "%s: what is fetched can be kept neither there nor in COVSPLIT_CACHE", path);
+    free(path);
+    return false;
+}
+
+/* Like store_find in a directory, except that a file which is cut short, or was never one of ours,
+ * is not there. */
+static bool find_in(const char *directory, const struct uuid *uuid, struct store_match *match,
+                    struct error *error)
+{
+    struct store_match found = {0};
+    struct uuid kept;
+
+    if (directory == NULL || match->path != NULL)
+        return true;
+    if (!store_find(directory, uuid, STORE_EXACT, &found, error))
+        return false;
+    if (found.path != NULL && !sidecar_peek(found.path, &kept, error) &&
+        !error_is_of_system(error)) {
+        free(found.path);
+        return true;
+    }
+    *match = found;
+    return true;
+}
+
+static bool find_kept(const struct remote *remote, const struct uuid *uuid,
+                      struct store_match *match, struct error *error)
+{
+    return find_in(remote->cache, uuid, match, error) &&
+           find_in(remote->temporary, uuid, match, error);
+}
+
+static bool has(const struct remote *remote, const struct uuid *uuid)
+{
+    struct store_match match = {0};
+    struct error ignored;
+
+    find_kept(remote, uuid, &match, &ignored);
+    free(match.path);
+    return match.path != NULL;
+}
+
+/* ---- what is known not to be there ---- */
+
+static bool is_missing(const struct remote *remote, const char *sidecar)
+{
+    struct stat status;
+    char *path;
+    bool is_known;
+
+    if (asprintf(&path, "%s" STORE_MISSING_SUFFIX, sidecar) < 0)
+        return false;
+    is_known = stat(path, &status) == 0 && status.st_mtime <= time(NULL) &&
+               time(NULL) - status.st_mtime < remote->missing_seconds;
+    free(path);
+    return is_known;
+}
+
+/* An empty file, which is as old as the answer. Without it the server is asked again. */
+static void note_missing(const struct remote *remote, const char *sidecar, bool is_it)
+{
+    const struct output_options options = {.mode = file_new_mode(), .needs_no_sync = true};
+    struct output output = {.fd = -1};
+    enum output_result result;
+    struct error ignored;
+    char *path;
+
+    if (asprintf(&path, "%s" STORE_MISSING_SUFFIX, sidecar) < 0)
+        return;
+    unlink(path);
+    if (is_it && remote->missing_seconds != 0 && store_output_create(&output, path, &options, &ignored))
+        store_output_commit(&output, true, &result, &ignored);
+    output_discard(&output);
+    free(path);
+}
+
+/* ---- errands ---- */
+
+/* Starts the file in the cache, once more after a body that broke off. */
+static bool begin_file(void *context, struct error *error)
+{
+    const struct output_options options = {.mode = file_new_mode()};
+    struct errand *errand = context;
+
+    output_discard(&errand->output);
+    return store_output_create(&errand->output, errand->path, &options, error);
+}
+
+static bool receive_file(void *context, struct bytes part, struct error *error)
+{
+    struct errand *errand = context;
+
+    return output_write(&errand->output, part, error);
+}
+
+/* Prepares the errand for a file at this path below the directory, which it takes over. */
+static bool plan(const struct remote *remote, struct errand *errand, const char *directory, char *path,
+                 struct error *error)
+{
+    *errand = (struct errand){.path = path, .output = {.fd = -1}};
+    if (path == NULL ||
+        asprintf(&errand->url, "%s/%s", remote->url, path + strlen(directory) + 1) < 0) {
+        errand->url = NULL;
+        return error_out_of_memory(error, remote->url, sizeof(*errand));
+    }
+    errand->request = (struct http_request){errand->url, remote->most, begin_file, receive_file, errand,
+                                            HTTP_ABSENT, {.message = ""}};
+    return true;
+}
+
+static void free_errand(struct errand *errand)
+{
+    output_discard(&errand->output);
+    free(errand->path);
+    free(errand->url);
+}
+
+static void go(struct remote *remote, struct errand *errands, size_t count)
+{
+    struct http_request *requests[ERRANDS_MAX] = {NULL};
+
+    for (size_t i = 0; i < count; i++)
+        requests[i] = &errands[i].request;
+    http_get(remote->http, requests, count);
+    for (size_t i = 0; i < count; i++) {
+        if (requests[i]->result == HTTP_DOWN) {
+            remote->down_until = time(NULL) + DOWN_SECONDS;
+            remote->down = requests[i]->error;
+        }
+    }
+}
+
+/* Gives the file its name in the cache, in place of what cannot be used. */
+static void keep(struct errand *errand)
+{
+    enum output_result result;
+
+    if (!store_output_commit(&errand->output, true, &result, &errand->request.error))
+        errand->request.result = HTTP_UNKEPT;
+}
+
+/* ---- fetching ---- */
+
+/* Makes sure that the base of a sidecar is in the cache. */
+static void fetch_base(struct remote *remote, const char *directory, struct http_request *sidecar,
+                       char *path, const struct digest *digest)
+{
+    struct input input = {.fd = -1};
+    struct errand base = {0};
+    struct digest found;
+
+    if (path != NULL && !file_is_missing(path, 0)) {
+        free(path);
+        return;
+    }
+    sidecar->result = HTTP_UNKEPT;
+    if (plan(remote, &base, directory, path, &sidecar->error)) {
+        go(remote, &base, 1);
+        if (base.request.result == HTTP_RECEIVED && output_map(&base.output, &input, &base.request.error)) {
+            found = digest_of(input.bytes);
+            if (digest_equal(&found, digest))
+                keep(&base);
+            else
+                base.request.result = HTTP_ABSENT;
+        } else if (base.request.result == HTTP_RECEIVED) {
+            base.request.result = HTTP_UNKEPT;
+        }
+        input_close(&input);
+        sidecar->result = base.request.result;
+        sidecar->error = base.request.error;
+        if (base.request.result == HTTP_ABSENT) {
+            sidecar->result = HTTP_FAULTY;
+            error_set(&sidecar->error,
+                      "%.500s: not there, or not the base that it was, and %.400s is a delta to it; put the "
+                      "base back, or copy the sidecar there once more",
+                      base.url, sidecar->url);
+        }
+    }
+    free_errand(&base);
+}
+
+/* Checks what was received for a sidecar, and gives it its name. */
+static void check_and_keep(struct remote *remote, const char *directory, struct errand *errand)
+{
+    struct http_request *request = &errand->request;
+    struct input input = {.fd = -1};
+    struct sidecar *sidecar = NULL;
+    char hex[UUID_HEX_MAX];
+
+    if (output_map(&errand->output, &input, &request->error))
+        sidecar = sidecar_open(input.bytes, errand->url, &request->error);
+    if (sidecar == NULL) {
+        request->result =
+            input.bytes.data == NULL || error_is_of_system(&request->error) ? HTTP_UNKEPT : HTTP_FAULTY;
+    } else if (!uuid_equal(&sidecar->facts.uuid, errand->uuid)) {
+        request->result = HTTP_FAULTY;
+        error_set(&request->error, "%s: is the sidecar of UUID %s; put that where it belongs, or give another "
+                                   "store",
+                  errand->url, uuid_format(&sidecar->facts.uuid, hex));
+    } else if (sidecar->base.is_needed) {
+        fetch_base(remote, directory, request, delta_base_path(errand->path, &sidecar->base.digest),
+                   &sidecar->base.digest);
+    }
+    sidecar_close(sidecar);
+    input_close(&input);
+    if (request->result == HTTP_RECEIVED)
+        keep(errand);
+}
+
+/* Fetches up to ERRANDS_MAX sidecars. *again is set if the cache could not be written, whose place is
+ * taken then; *first is the first fault. */
+static bool fetch_some(struct remote *remote, const struct uuid *uuids, size_t count, bool *again,
+                       struct error *first, struct error *error)
+{
+    const char *directory = remote->temporary != NULL ? remote->temporary : remote->cache;
+    struct errand *errands = calloc(count + 1, sizeof(*errands));
+    size_t errand_count = 0;
+    bool done = errands != NULL || error_out_of_memory(error, remote->url, count * sizeof(*errands));
+
+    *again = directory == NULL;
+    for (size_t i = 0; done && !*again && i < count; i++) {
+        struct errand *errand = &errands[errand_count];
+
+        if (has(remote, &uuids[i]))
+            continue;
+        done = plan(remote, errand, directory, store_path(directory, &uuids[i]), error);
+        errand->uuid = &uuids[i];
+        if (done && !is_missing(remote, errand->path) && remote->down_until <= time(NULL)) {
+            errand_count++;
+            continue;
+        }
+        if (done && !is_missing(remote, errand->path))
+            *first = remote->down;
+        free_errand(errand);
+    }
+    if (done && errand_count != 0 && remote->http == NULL)
+        done = (remote->http = http_open(error)) != NULL;
+    if (done && errand_count != 0)
+        go(remote, errands, errand_count);
+    for (size_t i = 0; i < errand_count; i++) {
+        struct http_request *request = &errands[i].request;
+
+        if (done && request->result == HTTP_RECEIVED)
+            check_and_keep(remote, directory, &errands[i]);
+        if (done && (request->result == HTTP_ABSENT || request->result == HTTP_RECEIVED))
+            note_missing(remote, errands[i].path, request->result == HTTP_ABSENT);
+        else if (done && request->result == HTTP_UNKEPT && remote->temporary == NULL &&
+                 !error_is_of_memory(&request->error))
+            *again = true;
+        else if (done && (first->message[0] == '\0' || error_is_of_system(&request->error)))
+            *first = request->error;
+        free_errand(&errands[i]);
+    }
+    free(errands);
+    return done && (!*again || make_temporary(remote, error));
+}
+
+/* With the lock. */
+static bool fetch_all(struct remote *remote, const struct uuid *uuids, size_t count,
+                      struct error *error)
+{
+    struct error first = {0};
+    bool done = true, again;
+
+    for (size_t i = 0; done && i < count; i += again ? 0 : ERRANDS_MAX)
+        done = fetch_some(remote, uuids + i, count - i < ERRANDS_MAX ? count - i : ERRANDS_MAX,
+                          &again, &first, error);
+    if (done && first.message[0] != '\0')
+        *error = first;
+    return done && first.message[0] == '\0';
+}
+
+bool remote_fetch(struct remote *remote, const struct uuid *uuids, size_t count,
+                  struct error *error)
+{
+    bool done;
+
+    pthread_mutex_lock(&remote->lock);
+    done = fetch_all(remote, uuids, count, error);
+    pthread_mutex_unlock(&remote->lock);
+    return done;
+}
+
+bool remote_find(struct remote *remote, const struct uuid *uuid, struct store_match *match,
+                 struct error *error)
+{
+    bool done;
+
+    pthread_mutex_lock(&remote->lock);
+    done = fetch_all(remote, uuid, 1, error) && find_kept(remote, uuid, match, error);
+    pthread_mutex_unlock(&remote->lock);
+    return done;
+}
+
+bool remote_has(struct remote *remote, const struct uuid *uuid)
+{
+    bool is_there;
+
+    pthread_mutex_lock(&remote->lock);
+    is_there = has(remote, uuid);
+    pthread_mutex_unlock(&remote->lock);
+    return is_there;
+}
+
+bool remote_is_first_warning(struct remote *remote)
+{
+    return !atomic_flag_test_and_set(&remote->has_warned);
+}
