@@ -26,6 +26,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/recipes.md"
 LLVM = 19
@@ -36,7 +38,7 @@ NO_BLANKS = ("Make", "Make without a change", "autotools", "libtool", "Builds th
 MAY_BE_MISSING = {"cargo": "cargo", "Bazel": "bazel"}
 # The number of sidecars, if not one: libraries have one, and so does each program of cargo's tests.
 # What tools link only as a test has none. Two are copied as a whole store, and one of them alone.
-SIDECARS = {"A bucket": 2, "All builds, in little room": 5, "Bazel": 0, "Built elsewhere": 2, "CMake": 2, "CMake without a change": 2, "Meson": 2, "libtool": 2, "cargo": 4}
+SIDECARS = {"A bucket": 3, "All builds, in little room": 5, "Bazel": 0, "Built elsewhere": 2, "CMake": 2, "CMake without a change": 2, "Meson": 2, "libtool": 2, "cargo": 4}
 
 # What packs objects in the recipes, and what stands there without.
 PACKING = (("$covsplit compile -- ", ""), ("covsplit compile -- ", ""), ("$(COVSPLIT_COMPILE) ", ""),
@@ -73,6 +75,7 @@ fi
 
 # Addresses in the page and in the examples; free ports of this machine take their place.
 WEB_SERVER = "127.0.0.1:8080"
+DEBUGINFOD_PORT = "8002"
 BUCKET = "https://coverage.s3.eu-central-1.amazonaws.com"
 
 # rustc for grcov, which asks it where LLVM's tools are.
@@ -115,7 +118,8 @@ class Ground:
     def __init__(self, build, scratch):
         self.scratch, self.prefix = scratch, scratch / "usr-local"
         self.cache = os.environ.get("COVSPLIT_TEST_CACHE", f"{build}/fetched")
-        self.web_server, self.bucket_port = f"127.0.0.1:{free_port()}", free_port()
+        self.web_server = f"127.0.0.1:{free_port()}"
+        self.bucket_port, self.debuginfod_port = free_port(), free_port()
         subprocess.run(["cmake", "--install", build, "--prefix", self.prefix], check=True, stdout=subprocess.DEVNULL)
         nginx = self.prefix / "share/doc/covsplit/examples/nginx.conf"
         nginx.write_text(self.change(nginx.read_text()))
@@ -123,7 +127,7 @@ class Ground:
     def change(self, text):
         """Text of the page, for this machine."""
         return (text.replace("/usr/local/", f"{self.prefix}/").replace(WEB_SERVER, self.web_server)
-                .replace(BUCKET, f"http://127.0.0.1:{self.bucket_port}/coverage"))
+                .replace(DEBUGINFOD_PORT, self.debuginfod_port).replace(BUCKET, f"http://127.0.0.1:{self.bucket_port}/coverage"))
 
 
 class Walk:
@@ -136,6 +140,7 @@ class Walk:
             "no_proxy": "127.0.0.1",
             "PATH": f"{ground.prefix}/bin:{llvm_tools(LLVM)}:{os.environ['PATH']}",
             "LC_ALL": "C.UTF-8",
+            "DEBUGINFOD_CACHE_PATH": f"{place.parent}/debug-files",
             "CCACHE_DIR": f"{place}/.ccache",
             "GITHUB_STEP_SUMMARY": f"{place}/summary",
             "GITHUB_BASE_REF": "main",
@@ -177,6 +182,9 @@ class Walk:
     def follow(self, text):
         for language, block, before in blocks_of(text):
             block = self.ground.change(block)
+            if block.startswith("debuginfod "):
+                self.serve_debuginfod(block)
+                continue
             if not language:
                 self.run(block)
                 continue
@@ -273,6 +281,22 @@ class Walk:
             self.environment[f"RCLONE_CONFIG_BUCKET_{name}"] = value
         self.environment["RCLONE_CONFIG"] = "/dev/null"
         self.environment.pop("AWS_CA_BUNDLE", None)  # Debian's rclone cannot read it
+
+    def serve_debuginfod(self, command):
+        """The server of a block, in the background, once it has read its files."""
+        print(command, flush=True)
+        self.servers.append(subprocess.Popen(["sh", "-c", f"exec {command}"], cwd=self.place, stderr=subprocess.DEVNULL,
+                                             env={**self.environment, "DEBUGINFOD_URLS": ""}))
+        for _ in range(600):
+            time.sleep(0.1)
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.ground.debuginfod_port}/metrics") as answer:
+                    state = answer.read().decode()
+                if "scanned_files_total" in state and 'thread_busy{role="scan"} 0\n' in state:
+                    return
+            except OSError:
+                pass  # it does not listen yet
+        raise Failure("debuginfod is not ready")
 
     def stand_in(self, name, commands):
         """A program that comes first in PATH."""
