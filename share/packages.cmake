@@ -38,12 +38,13 @@ set(CPACK_DEBIAN_COMMAND_PACKAGE_NAME covsplit)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SECTION devel)
 set(CPACK_COMPONENT_COMMAND_DESCRIPTION "split coverage data off instrumented images
 ${description}")
-# LLVM's tools are needed only for .profdata files and reports, and LIEF only for verify --image.
-set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS llvm)
+# LLVM's tools are needed only for .profdata files and reports, libcurl for stores at URLs, and LIEF only for verify --image.
+set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS "llvm, libcurl4")
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SUGGESTS liblief0)
 
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libcovsplit0)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SUGGESTS libcurl4)
 set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "library that reads split-off coverage data
 ${description}
 .
