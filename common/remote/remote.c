@@ -182,20 +182,32 @@ static bool make_temporary(struct remote *remote, struct error *error)
     return false;
 }
 
-/* Like store_find in a directory, except that a file which is cut short, or was never one of ours,
- * is not there. */
+/* Whether the sidecar is one, and its base is there, too. */
+static bool is_whole(const char *path, struct error *error)
+{
+    struct sidecar *sidecar = sidecar_map(path, error);
+    bool is_delta = sidecar != NULL && sidecar->base.is_needed;
+    char *base = is_delta ? delta_base_path(path, &sidecar->base.digest) : NULL;
+    bool whole = sidecar != NULL && (!is_delta || (base != NULL && !file_is_missing(base, 0)) ||
+                                     error_set(error, "%s: its base is gone", path));
+
+    free(base);
+    sidecar_close(sidecar);
+    return whole;
+}
+
+/* Like store_find in a directory, except that a file which is cut short, was never one of ours, or has
+ * lost its base, is not there. */
 static bool find_in(const char *directory, const struct uuid *uuid, struct store_match *match,
                     struct error *error)
 {
     struct store_match found = {0};
-    struct uuid kept;
 
     if (directory == NULL || match->path != NULL)
         return true;
     if (!store_find(directory, uuid, STORE_EXACT, &found, error))
         return false;
-    if (found.path != NULL && !sidecar_peek(found.path, &kept, error) &&
-        !error_is_of_system(error)) {
+    if (found.path != NULL && !is_whole(found.path, error) && !error_is_of_system(error)) {
         free(found.path);
         return true;
     }
