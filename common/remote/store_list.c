@@ -67,6 +67,8 @@ static size_t name_length(const char *text)
 
     if (store_is_url(text) || strncasecmp(text, FILE_SCHEME, strlen(FILE_SCHEME)) == 0) {
         length = (size_t)(strstr(text, "://") - text) + 3;
+        if (memchr(text + length, '@', strcspn(text + length, "/")) != NULL)
+            length += strcspn(text + length, "/"); /* is refused, as a whole */
         if (text[length] == '[')
             length += strcspn(text + length, "]/");
         length += strcspn(text + length, ":/");
