@@ -27,7 +27,8 @@ if(NOT COVSPLIT_SANITIZE)
   foreach(kind quick slow)
     add_test(NAME recipes-${kind} COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/../recipes.py
              ${CMAKE_BINARY_DIR} ${kind})
-    set_tests_properties(recipes-${kind} PROPERTIES TIMEOUT 900 RESOURCE_LOCK installation)
+    set_tests_properties(recipes-${kind} PROPERTIES TIMEOUT 900 RESOURCE_LOCK installation FIXTURES_REQUIRED sources
+                         ENVIRONMENT COVSPLIT_TEST_CACHE=${COVSPLIT_TEST_CACHE})
   endforeach()
   # The pages in docs/ with this build; the README builds by itself, and needs the tests' packages.
   add_test(NAME docs COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/../readme.sh --docs ${CMAKE_BINARY_DIR})
