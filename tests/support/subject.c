@@ -78,9 +78,11 @@ static const char *value_or(const char *key, const char *other)
 /* KEY=VALUE...: "program", and "libsecond.so" if it is shared. */
 static void make_program(void)
 {
+    const char *target = value_of("target");
     struct program program = {
         .clang = value_or("clang", "19"),
         .linker = value_or("linker", "lld"),
+        .target = target != NULL ? target_find(target) : NULL,
         .language = strcmp(value_or("language", "c"), "c++") == 0 ? LANGUAGE_CXX : LANGUAGE_C,
         .optimization = value_or("optimization", "-O1"),
         .instrumentation = value_of("instrumentation"),
@@ -151,13 +153,27 @@ static void compile(void)
 
 /* ---- changed files, in the directory ---- */
 
-/* PROFILE OUT VALUE...: a copy with its first counters set. */
-static void set_counters(void)
+static struct raw_profile read_profile(void)
 {
     struct verdict verdict = {0};
     struct raw_profile profile;
     raw_profile_read(path_join(place, parameter(0)), &profile, &verdict);
     verdict_assert(&verdict, parameter(0));
+    return profile;
+}
+
+/* PROFILE counters|bitmap OUT: a part of a raw profile. */
+static void take_part(void)
+{
+    struct raw_profile profile = read_profile();
+    struct part part = strcmp(parameter(1), "bitmap") == 0 ? profile.bitmap : profile.counters;
+    file_write(path_join(place, parameter(2)), part.data, (size_t)part.size);
+}
+
+/* PROFILE OUT VALUE...: a copy with its first counters set. */
+static void set_counters(void)
+{
+    struct raw_profile profile = read_profile();
     uint8_t *counters = profile.file.data + (profile.counters.data - profile.file.data);
     for (unsigned i = 2; i < parameter_count; i++) {
         uint64_t value = strtoull(parameter(i), NULL, 0);
@@ -223,6 +239,7 @@ static const struct maker {
     {"darwin", make_darwin},
     {"leveldb", link_leveldb},
     {"compile", compile},
+    {"part", take_part},
     {"set-counters", set_counters},
     {"mutate", mutate},
     {"mutate-bytes", mutate_any},

@@ -1,6 +1,6 @@
 # Profiles of split images, with their sidecars and without.
 add_suites(profiles profiles_bad profiles_leveldb tripwire raw_versions
-           run_modes runtime_api pools pool_files dumps)
+           run_modes runtime_api pools pool_files)
 add_suites(consume consume_kill consume_watch explain_leveldb
            pairs llvm_versions)
 add_scenes(merge-files merge-files)
@@ -21,7 +21,7 @@ add_run(consume-watch consume_watch)
 if(NOT COVSPLIT_SANITIZE) # its module cannot be loaded before theirs
   add_run(consume-power consume_kill power)
 endif()
-add_run(dumps dumps)
+add_scenes(dumps dumps)
 set_tests_properties(dumps PROPERTIES FIXTURES_REQUIRED runtimes)
 add_run(bad-profile-sums-1 profiles_bad 1 ${half})
 add_run(bad-profile-sums-2 profiles_bad ${middle} ${half})
