@@ -116,11 +116,12 @@ static void make_units_sources(void)
 /* KEY=VALUE...: "program.exe" and "macho" */
 static void make_windows(void)
 {
-    struct windows_program program = {.clang = value_or("clang", "19"),
-                                      .target = WINDOWS_MSVC_X86_64,
-                                      .instrumentation = value_of("instrumentation"),
-                                      .functions =
-                                          (unsigned)strtoul(value_or("functions", "0"), NULL, 10)};
+    struct windows_program program = {
+        .clang = value_or("clang", "19"),
+        .target =
+            strcmp(value_or("machine", ""), "i686") == 0 ? WINDOWS_MSVC_I686 : WINDOWS_MSVC_X86_64,
+        .instrumentation = value_of("instrumentation"),
+        .functions = (unsigned)strtoul(value_or("functions", "0"), NULL, 10)};
     windows_program_build(&program, place);
 }
 

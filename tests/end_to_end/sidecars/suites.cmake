@@ -1,6 +1,6 @@
 # Sidecars: their format, stores of them, and what is exported of them.
-add_suites(sidecar_format store_writers repack unmapped debuginfod)
-add_run(sidecar-format sidecar_format)
+add_suites(store_writers repack unmapped debuginfod)
+add_scenes(sidecar-format sidecar-format)
 add_scenes(finding finding)
 add_scenes(store store)
 add_scenes(store-delta store-delta)
