@@ -27,8 +27,8 @@ chosen() {
 run() {
     local status=0
     "$@" >"$kept/out" 2>"$kept/err" || status=$?
-    cat "$kept/out"
-    cat "$kept/err" >&2
+    [ ! -s "$kept/out" ] || cat "$kept/out"
+    [ ! -s "$kept/err" ] || cat "$kept/err" >&2
     return $status
 }
 

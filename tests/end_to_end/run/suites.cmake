@@ -1,9 +1,6 @@
 # `covsplit run`, and reports by it.
-add_suites(claims run_llvm)
-foreach(name claims run_llvm)
-  target_compile_definitions(suite_${name} PRIVATE
-    COVSPLIT_PRELOAD="$<TARGET_FILE:covsplit_preload>")
-endforeach()
+add_suites(claims)
+target_compile_definitions(suite_claims PRIVATE COVSPLIT_PRELOAD="$<TARGET_FILE:covsplit_preload>")
 add_run(claims claims)
 add_scenes(run run)
 add_scenes(run-sidecars run-sidecars)
@@ -29,7 +26,9 @@ if(NOT COVSPLIT_SANITIZE)
 endif()
 set(linker lld)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
-  add_run(run-clang${clang}-${linker} run_llvm ${clang} ${linker})
+  add_scenes(run-clang${clang}-${linker} run-llvm)
+  set_tests_properties(run-clang${clang}-${linker} PROPERTIES
+    ENVIRONMENT "CLANG=${clang};LINKER=${linker}")
   if(NOT COVSPLIT_SANITIZE)
     add_fetched_run(reports-leveldb-clang${clang} reports leveldb ${clang} ${linker})
     add_fetched_run(reports-packed-clang${clang} reports packed ${clang} ${linker})
