@@ -16,9 +16,13 @@ rounds() {
     echo $(($1 * (percent < 100 ? percent : 100) / 100 ? $1 * (percent < 100 ? percent : 100) / 100 : 1))
 }
 
+all_rounds() {
+    [ "${COVSPLIT_TEST_PERCENT:-100}" -ge 100 ]
+}
+
 # chosen NUMBER OF: whether to play this case of a table, of which it is every few, or all.
 chosen() {
-    [ "${COVSPLIT_TEST_PERCENT:-100}" -ge 100 ] || [ $(($1 % $2)) = 0 ]
+    all_rounds || [ $(($1 % $2)) = 0 ]
 }
 
 # ---- commands ----
