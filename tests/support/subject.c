@@ -259,6 +259,7 @@ END_TEST
 
 int main(int count, char **words)
 {
+    restriction_enter(count, words); /* no subject: a command of a scene that is restricted */
     for (size_t i = 0; i < sizeof makers / sizeof *makers && count > 2; i++) {
         if (strcmp(makers[i].name, words[1]) == 0) {
             make = makers[i].make;

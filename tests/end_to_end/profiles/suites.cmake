@@ -1,7 +1,7 @@
 # Profiles of split images, with their sidecars and without.
 add_suites(profiles profiles_bad profiles_leveldb tripwire raw_versions
            run_modes runtime_api pools pool_files)
-add_suites(consume consume_kill consume_watch explain_leveldb
+add_suites(consume_kill explain_leveldb
            pairs llvm_versions)
 add_scenes(merge-files merge-files)
 add_scenes(per-image per-image)
@@ -15,9 +15,9 @@ if(NOT COVSPLIT_SANITIZE)
 endif()
 add_scenes(merge-state merge-state)
 add_scenes(streams streams)
-add_run(consume consume)
+add_scenes(consume consume)
 add_run(consume-kill consume_kill)
-add_run(consume-watch consume_watch)
+add_scenes(consume-watch consume-watch)
 if(NOT COVSPLIT_SANITIZE) # its module cannot be loaded before theirs
   add_run(consume-power consume_kill power)
 endif()
