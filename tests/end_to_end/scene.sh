@@ -325,7 +325,7 @@ nearest() {
 preparation=$(nearest prepare.sh)
 if [ -n "$preparation" ]; then
     key=$(version_of "$COVSPLIT" ${COVSPLIT_PORTABLE-} "$SUBJECT" "$preparation")$(tr / _ <<<"$COVSPLIT")
-    once "$(basename "${preparation%/*}")-${COVSPLIT_TEST_DELTAS-}-${CLANG-}-$key" source "$preparation"
+    once "$(basename "${preparation%/*}")-${COVSPLIT_TEST_DELTAS-}-${CLANG-}-${LINKER-}-$key" source "$preparation"
 fi
 words=$(nearest words.sh)
 [ -z "$words" ] || source "$words"

@@ -201,6 +201,16 @@ static void mutate_any(void)
     file_write(path_join(place, parameter(1)), damaged.data, damaged.size);
 }
 
+/* No subject: fails unless the names of a static IMAGE stay for the reason that program.h has, by
+ * what is in the file SAID. */
+static void check_chance(void)
+{
+    struct program program = {.kind = LINK_STATIC};
+    struct contents said = file_read(path_join(place, parameter(1)));
+    ck_assert(names_stay_by_chance(&program, path_join(place, parameter(0)),
+                                   text_format("%.*s", (int)said.size, (const char *)said.data)));
+}
+
 /* ---- stores with deltas ---- */
 
 /* No subjects: what the suites do, too. After each command, of which the directory is the first
@@ -244,6 +254,7 @@ static const struct maker {
     {"set-counters", set_counters},
     {"mutate", mutate},
     {"mutate-bytes", mutate_any},
+    {"stay-by-chance", check_chance},
     {"settle-after", settle_after},
     {"settle", settle},
     {"stored-same", compare_stored},

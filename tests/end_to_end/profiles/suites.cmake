@@ -1,5 +1,5 @@
 # Profiles of split images, with their sidecars and without.
-add_suites(profiles profiles_bad profiles_leveldb tripwire raw_versions
+add_suites(profiles profiles_bad profiles_leveldb raw_versions
            run_modes runtime_api pools pool_files)
 add_suites(consume_kill explain_leveldb
            pairs llvm_versions)
@@ -47,7 +47,7 @@ foreach(clang ${COVSPLIT_TEST_CLANGS})
   add_run(pool-files-clang${clang} pool_files ${clang} ${linker})
   add_fetched_run(profiles-leveldb-clang${clang} profiles_leveldb ${clang} lld)
   if(NOT COVSPLIT_SANITIZE) # it is about what LLVM's tools say; the same images are in the matrix
-    add_run(tripwire-clang${clang} tripwire ${clang})
+    add_scenes_by(${clang} tripwire-clang${clang} tripwire)
   endif()
   change_linker()
 endforeach()

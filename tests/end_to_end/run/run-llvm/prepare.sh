@@ -1,3 +1,3 @@
 # A program and its shared library.
 source "${preparation%/*}/application.sh"
-application kind=shared functions=100
+run_application kind=shared functions=100

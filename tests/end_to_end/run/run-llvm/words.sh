@@ -13,18 +13,6 @@ under() {
     not grep covsplit "$kept/err"
 }
 
-# Those of a directory by run, and in each by the number of counters: what LLVM writes depends a little on the order of its inputs,
-# and other names have other hashes in them.
-profiles_in() {
-    python3 - $1/* <<'EOF'
-import os, struct, sys
-def order(path):
-    name = os.path.basename(path)
-    return name[:6] if name.startswith("run-") else "", struct.unpack_from("<Q", open(path, "rb").read(48), 40), path
-print(*sorted(sys.argv[1:], key=order))
-EOF
-}
-
 # same_merged THREADS NAME: of NAME-original, which makes NAME.profdata, and of NAME-split.
 same_merged() {
     plain llvm-profdata merge -num-threads=$1 ${binary_file-} -o $2.profdata $(profiles_in $2-original)
