@@ -24,11 +24,18 @@
 #include "common/sidecar/sidecar.h"
 
 #define MISSING_SECONDS 600
-#define DOWN_SECONDS    60
+#define FAULT_SECONDS   60
 #define ERRANDS_MAX     64 /* at a time: each has an open file */
 /* Of a debuginfod's URLs. */
 #define DEBUGINFOD_END     "/buildid"
 #define DEBUGINFOD_SECTION "/section/.covsplit"
+
+/* What could not be fetched, and is not asked for again by those who search next. */
+struct fault {
+    struct uuid uuid;
+    time_t until;
+    struct error error;
+};
 
 struct remote {
     char *url;   /* without '/' at its end */
@@ -39,8 +46,9 @@ struct remote {
     pthread_mutex_t lock; /* of what follows, and while something is fetched */
     char *temporary;      /* where files are kept since the cache could not be written; or NULL */
     struct http *http;    /* NULL: nothing was asked yet */
-    time_t down_until;    /* the server is not asked before */
-    struct error down;    /* since it failed like this */
+    struct fault down;    /* the server's own: it is not asked for anything; no UUID */
+    struct fault *faults;
+    size_t fault_count, fault_capacity;
 };
 
 /* A file that is being fetched: a sidecar, or the base of one. */
@@ -150,6 +158,7 @@ void remote_close(struct remote *remote)
         nftw(remote->temporary, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     http_close(remote->http);
     pthread_mutex_destroy(&remote->lock);
+    free(remote->faults);
     free(remote->temporary);
     free(remote->cache);
     free(remote->url);
@@ -176,20 +185,32 @@ static bool make_temporary(struct remote *remote, struct error *error)
     return false;
 }
 
-/* Like store_find in a directory, except that a file which is cut short, or was never one of ours,
- * is not there. */
+/* Whether the sidecar is one, and its base is there, too. */
+static bool is_whole(const char *path, struct error *error)
+{
+    struct sidecar *sidecar = sidecar_map(path, error);
+    bool is_delta = sidecar != NULL && sidecar->base.is_needed;
+    char *base = is_delta ? delta_base_path(path, &sidecar->base.digest) : NULL;
+    bool whole = sidecar != NULL && (!is_delta || (base != NULL && !file_is_missing(base, 0)) ||
+                                     error_set(error, "%s: its base is gone", path));
+
+    free(base);
+    sidecar_close(sidecar);
+    return whole;
+}
+
+/* Like store_find in a directory, except that a file which is cut short, was never one of ours, or has
+ * lost its base, is not there. */
 static bool find_in(const char *directory, const struct uuid *uuid, struct store_match *match,
                     struct error *error)
 {
     struct store_match found = {0};
-    struct uuid kept;
 
     if (directory == NULL || match->path != NULL)
         return true;
     if (!store_find(directory, uuid, STORE_EXACT, &found, error))
         return false;
-    if (found.path != NULL && !sidecar_peek(found.path, &kept, error) &&
-        !error_is_of_system(error)) {
+    if (found.path != NULL && !is_whole(found.path, error) && !error_is_of_system(error)) {
         free(found.path);
         return true;
     }
@@ -246,6 +267,31 @@ static void note_missing(const struct remote *remote, const char *sidecar, bool 
         store_output_commit(&output, true, &result, &ignored);
     output_discard(&output);
     free(path);
+}
+
+/* ---- what failed ---- */
+
+/* A fault of this UUID, or of the server, that is not too old; or NULL. */
+static const struct error *known_fault(const struct remote *remote, const struct uuid *uuid)
+{
+    time_t now = time(NULL);
+
+    if (remote->down.until > now)
+        return &remote->down.error;
+    for (size_t i = 0; i < remote->fault_count; i++) {
+        if (remote->faults[i].until > now && uuid_equal(&remote->faults[i].uuid, uuid))
+            return &remote->faults[i].error;
+    }
+    return NULL;
+}
+
+/* Of faults of the machine, the next one to search tries again. */
+static void note_fault(struct remote *remote, const struct uuid *uuid, const struct error *error)
+{
+    if (!error_is_of_system(error) &&
+        ARRAY_ROOM_FOR_ONE(remote->faults, remote->fault_capacity, remote->fault_count))
+        remote->faults[remote->fault_count++] =
+            (struct fault){*uuid, time(NULL) + FAULT_SECONDS, *error};
 }
 
 /* ---- errands ---- */
@@ -311,10 +357,9 @@ static void go(struct remote *remote, struct errand *errands, size_t count)
         requests[i] = &errands[i].request;
     http_get(remote->http, requests, count);
     for (size_t i = 0; i < count; i++) {
-        if (requests[i]->result == HTTP_DOWN) {
-            remote->down_until = time(NULL) + DOWN_SECONDS;
-            remote->down = requests[i]->error;
-        }
+        if (requests[i]->result == HTTP_DOWN)
+            remote->down =
+                (struct fault){.until = time(NULL) + FAULT_SECONDS, .error = requests[i]->error};
     }
 }
 
@@ -374,12 +419,13 @@ static void check_and_keep(struct remote *remote, const char *directory, struct 
     struct input input = {.fd = -1};
     struct sidecar *sidecar = NULL;
     char hex[UUID_HEX_MAX];
+    bool is_mapped = output_map(&errand->output, &input, &request->error);
 
-    if (output_map(&errand->output, &input, &request->error))
+    if (is_mapped)
         sidecar = sidecar_open(input.bytes, errand->url, &request->error);
     if (sidecar == NULL) {
         request->result =
-            input.bytes.data == NULL || error_is_of_system(&request->error) ? HTTP_UNKEPT : HTTP_FAULTY;
+            !is_mapped || error_is_of_system(&request->error) ? HTTP_UNKEPT : HTTP_FAULTY;
     } else if (!uuid_equal(&sidecar->facts.uuid, errand->uuid)) {
         request->result = HTTP_FAULTY;
         error_set(&request->error, "%s: is the sidecar of UUID %s; put that where it belongs, or give another "
@@ -408,16 +454,19 @@ static bool fetch_some(struct remote *remote, const struct uuid *uuids, size_t c
     *again = directory == NULL;
     for (size_t i = 0; done && !*again && i < count; i++) {
         struct errand *errand = &errands[errand_count];
+        const struct error *fault = known_fault(remote, &uuids[i]);
+        bool is_known_missing;
 
         if (has(remote, &uuids[i]))
             continue;
         done = plan(remote, errand, directory, store_path(directory, &uuids[i]), &uuids[i], error);
-        if (done && !is_missing(remote, errand->path) && remote->down_until <= time(NULL)) {
+        is_known_missing = done && is_missing(remote, errand->path);
+        if (done && !is_known_missing && fault == NULL) {
             errand_count++;
             continue;
         }
-        if (done && !is_missing(remote, errand->path))
-            *first = remote->down;
+        if (done && !is_known_missing)
+            *first = *fault;
         free_errand(errand);
     }
     if (done && errand_count != 0 && remote->http == NULL)
@@ -434,8 +483,11 @@ static bool fetch_some(struct remote *remote, const struct uuid *uuids, size_t c
         else if (done && request->result == HTTP_UNKEPT && remote->temporary == NULL &&
                  !error_is_of_memory(&request->error))
             *again = true;
-        else if (done && (first->message[0] == '\0' || error_is_of_system(&request->error)))
-            *first = request->error;
+        else if (done) {
+            note_fault(remote, errands[i].uuid, &request->error);
+            if (first->message[0] == '\0' || error_is_of_system(&request->error))
+                *first = request->error;
+        }
         free_errand(&errands[i]);
     }
     free(errands);

@@ -20,13 +20,15 @@ config.test_format = scene.Scene()
 config.suffixes = [".test"]
 config.test_source_root = os.path.dirname(__file__)
 
-# Nothing of what a developer has set for covsplit or for profiles reaches a scene.
+# Nothing of what a developer has set for covsplit, for profiles or for proxies reaches a scene.
 config.environment = {name: value for name, value in os.environ.items()
-                      if not name.startswith(("COVSPLIT_STORE", "COVSPLIT_CACHE", "LLVM_PROFILE"))}
+                      if not name.startswith(("COVSPLIT_STORE", "COVSPLIT_CACHE", "COVSPLIT_HTTP", "LLVM_PROFILE"))
+                      and not name.lower().endswith("_proxy")}
 config.environment["PATH"] = "/usr/bin:/bin:" + config.environment["PATH"]
 config.environment.setdefault("COVSPLIT", config.covsplit)
 config.environment.update(SUBJECT=config.subject, SUBJECTS=config.subjects, FIXTURES=config.fixtures,
-                          SUPPORT=config.support, PRELOAD=config.preload, SHARE=config.share, IS_SANITIZED=config.is_sanitized)
+                          SUPPORT=config.support, PRELOAD=config.preload, SHARE=config.share,
+                          SOURCES=config.sources, IS_SANITIZED=config.is_sanitized)
 # As tests/support/covsplit_tool.c has them for the suites.
 for name in ("ASAN", "LSAN", "MSAN", "UBSAN"):
     config.environment[name + "_OPTIONS"] = "exitcode=99"

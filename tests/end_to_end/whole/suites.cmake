@@ -14,14 +14,10 @@ add_test(NAME benchmark-numbers
 
 # What is installed from a sanitized build is not what others link with.
 if(NOT COVSPLIT_SANITIZE)
-  add_suites(install packages library_users)
-  target_compile_definitions(suite_install PRIVATE
-    COVSPLIT_BUILD_DIRECTORY="${CMAKE_BINARY_DIR}"
-    COVSPLIT_LIBRARY_DIRECTORY="${CMAKE_INSTALL_LIBDIR}")
+  add_suites(packages)
   target_compile_definitions(suite_packages PRIVATE COVSPLIT_BUILD_DIRECTORY="${CMAKE_BINARY_DIR}")
-  add_run(install install)
+  add_scenes(install install)
   add_run(packages packages)
-  add_run(library-users library_users ${CMAKE_BINARY_DIR})
   set_tests_properties(install packages PROPERTIES RESOURCE_LOCK installation)
   # docs/recipes.md: what takes a few seconds each, and what takes longer.
   foreach(kind quick slow)
