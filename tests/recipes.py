@@ -149,6 +149,8 @@ class Walk:
         self.totals = []
 
     def run(self, commands, environment=None):
+        """Each block with an empty cache, so that it shows what servers have."""
+        shutil.rmtree(self.environment["COVSPLIT_CACHE"], ignore_errors=True)
         print(commands, end="" if commands.endswith("\n") else "\n", flush=True)
         done = subprocess.run(
             ["bash", "-e", "-o", "pipefail", "-c", commands], cwd=self.place,
