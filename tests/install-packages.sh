@@ -12,7 +12,7 @@ packages=(
     # to test
     check zlib1g-dev llvm-19-tools clang-14 clang-format-14 binutils debuginfod elfutils gdb python3 zstd xz-utils
     file g++-mingw-w64-x86-64-win32 util-linux wine wine64 groff-base zsh fish make
-    dpkg-dev lintian mold musl-tools patchelf dwz debugedit debhelper bolt-19
+    dpkg-dev lintian openssl mold musl-tools patchelf dwz debugedit debhelper bolt-19
     # for other builds, and for reports
     meson autoconf automake libtool ccache lcov parallel jq git diff-cover grcov
 )

@@ -20,9 +20,10 @@ config.test_format = scene.Scene()
 config.suffixes = [".test"]
 config.test_source_root = os.path.dirname(__file__)
 
-# Nothing of what a developer has set for covsplit or for profiles reaches a scene.
+# Nothing of what a developer has set for covsplit, for profiles or for proxies reaches a scene.
 config.environment = {name: value for name, value in os.environ.items()
-                      if not name.startswith(("COVSPLIT_STORE", "COVSPLIT_CACHE", "LLVM_PROFILE"))}
+                      if not name.startswith(("COVSPLIT_STORE", "COVSPLIT_CACHE", "COVSPLIT_HTTP", "LLVM_PROFILE"))
+                      and not name.lower().endswith("_proxy")}
 config.environment["PATH"] = "/usr/bin:/bin:" + config.environment["PATH"]
 config.environment.setdefault("COVSPLIT", config.covsplit)
 config.environment.update(SUBJECT=config.subject, SUBJECTS=config.subjects, FIXTURES=config.fixtures,

@@ -145,7 +145,7 @@ set(costs
   union-clang22 15 macho-clang22-arm64 15 firmware 14 races 13 bad-runs 13 store-writers 13 matrix-clang22-lld 13
   diff-cover 13 export 12 zeros-aarch64-lld 12 zeros-clang22-lld 12 zeros-clang14-bfd 12 macho-alone 12 fault-sweep 12
   snapshot-clang22 11 report 11 build-rules 11 packed-objects-clang22 11 portable-matrix 10
-  runtime-api-clang22-lld 9 device-clang22 9 sidecar-format 9 machines-riscv64 9 compile-clang22 9 state-faults 9
+  runtime-api-clang22-lld 9 device-clang22 9 sidecar-format 9 remote 20 machines-riscv64 9 compile-clang22 9 state-faults 9
   dumps 8 repack 8 coff-readers 8 consume-kill 8 store-copy 8 pools-clang22 7 tripwire-clang22 6)
 while(costs)
   list(POP_FRONT costs suite cost)
