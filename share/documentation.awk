@@ -134,6 +134,10 @@ function complete_sections(c,    o, has_sidecar, has_store) {
             "Failed: one line on standard error says what failed and why. " \
             "Inputs and earlier outputs are unchanged.\n" \
             ".TP\n.B 2\nThe command line is wrong.\n"
+    if (section["ENVIRONMENT"] ~ /COVSPLIT_STORE/ || name[c] == "store copy")
+        section["ENVIRONMENT"] = section["ENVIRONMENT"] ".TP\n" \
+            ".B COVSPLIT_CACHE\\fR, \\fPCOVSPLIT_HTTP_HEADERS\\fR and others\n" \
+            "For stores at URLs: see\n.BR covsplit (1).\n"
     section["ENVIRONMENT"] = section["ENVIRONMENT"] ".TP\n.B NO_COLOR\n" \
         "If it is set and not empty, messages on a terminal have no colour, as if TERM is dumb.\n"
     for (o = 1; o <= options[c]; o++) {

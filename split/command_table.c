@@ -76,7 +76,7 @@
     "\n"                                                                                           \
     "With --store, that store comes first, and COVSPLIT_STORE is not used. With --sidecar,\n"      \
     "only what it names is searched: files, or directories with *.covsplit files, which\n"         \
-    "may be stores as well.\n"
+    "may be stores as well. In place of a store's DIR, a URL can be given (https://HOST/PATH).\n"
 
 #define WHAT_A_PATTERN_IS                                                                          \
     "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"      \

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Fetches the sources of the real programs that the tests and the demo compile, and real images for
-# Darwin that the tests split and join, and checks their digests. None of them is kept in the
-# repository.
+# Fetches the sources of the real programs that the tests and the demo compile, real images for
+# Darwin that the tests split and join, and a server that a recipe uploads to, and checks their digests.
+# None of them is kept in the repository.
 #
 # Usage: fetch.sh DIRECTORY [PACKAGE]
 # Afterwards, DIRECTORY has a directory for each package, such as "leveldown". Those that exist already
@@ -45,6 +45,7 @@ if [ $# -eq 2 ]; then
         exit 2
     fi
 fi
+locked=$(cd "$(dirname "$0")/s3rver" && pwd)
 mkdir -p "$1"
 cd "$1"
 
@@ -122,3 +123,12 @@ while read -r name version compression digest; do
         fetch download_debian "$name" "$version" "$digest" "${name}_$version.orig.tar.$compression"
     fi
 done <<<"$debian_wanted"
+# s3rver with all that it depends on. npm checks the digests in the lock file.
+if [ $# -eq 1 ] && ! cmp -s s3rver/package-lock.json "$locked/package-lock.json"; then
+    work=$(mktemp -d "$PWD/fetch-XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+    cp "$locked"/package*.json "$work"
+    (cd "$work" && npm ci --silent --ignore-scripts --no-audit --no-fund)
+    rm -rf s3rver
+    mv "$work" s3rver
+fi

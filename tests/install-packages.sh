@@ -8,13 +8,15 @@ set -euo pipefail
 packages=(
     # to build
     cmake ninja-build pkg-config gcc g++ libelf-dev liblief-dev libzstd-dev libxxhash-dev libdeflate-dev
-    nettle-dev
+    nettle-dev libcurl4-openssl-dev
     # to test
     check zlib1g-dev llvm-19-tools clang-14 clang-format-14 binutils debuginfod elfutils gdb python3 zstd xz-utils
     file g++-mingw-w64-x86-64-win32 util-linux wine wine64 groff-base zsh fish make
     dpkg-dev lintian openssl mold musl-tools patchelf dwz debugedit debhelper bolt-19
     # for other builds, and for reports
     meson autoconf automake libtool ccache lcov parallel jq git diff-cover grcov
+    # to serve stores
+    nginx-light rclone
 )
 for version in 14 16 19 22; do
     packages+=("clang-$version" "lld-$version" "llvm-$version" "libclang-rt-$version-dev")

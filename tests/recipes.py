@@ -8,8 +8,9 @@ heading (##). A block without a language has commands; any other block is a file
 in the paragraph before it. The blocks before the first recipe, which make the sources, are run for each.
 
 GitHub's runners are not available here: what the files say is done without them. Bazel fetches rules and tools
-when it is first run; without a network, small ones below stand for these. A recipe passes if all its commands succeed without warnings,
-its sidecars exist, and each report shows that the program was run.
+when it is first run; without a network, small ones below stand for these. Buckets are those of s3rver on this machine (fetch.sh has put
+it into COVSPLIT_TEST_CACHE, by default BUILD/fetched), and servers get ports that are free. A recipe passes if all its commands succeed
+without warnings, its sidecars exist, and each report shows that the program was run.
 
 A recipe that packs objects is walked once more without that. All that it compiles must be packed the
 first time only, and the reports must have the same totals.
@@ -20,9 +21,13 @@ import os
 import pathlib
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/recipes.md"
 LLVM = 19
@@ -33,7 +38,7 @@ NO_BLANKS = ("Make", "Make without a change", "autotools", "libtool", "Builds th
 MAY_BE_MISSING = {"cargo": "cargo", "Bazel": "bazel"}
 # The number of sidecars, if not one: libraries have one, and so does each program of cargo's tests.
 # What tools link only as a test has none. Two are copied as a whole store, and one of them alone.
-SIDECARS = {"All builds, in little room": 5, "Bazel": 0, "Built elsewhere": 2, "CMake": 2, "CMake without a change": 2, "Meson": 2, "libtool": 2, "cargo": 4}
+SIDECARS = {"A bucket": 3, "All builds, in little room": 5, "Bazel": 0, "Built elsewhere": 2, "CMake": 2, "CMake without a change": 2, "Meson": 2, "libtool": 2, "cargo": 4}
 
 # What packs objects in the recipes, and what stands there without.
 PACKING = (("$covsplit compile -- ", ""), ("covsplit compile -- ", ""), ("$(COVSPLIT_COMPILE) ", ""),
@@ -68,6 +73,11 @@ fi
 """,
 }
 
+# Addresses in the page and in the examples; free ports of this machine take their place.
+WEB_SERVER = "127.0.0.1:8080"
+DEBUGINFOD_PORT = "8002"
+BUCKET = "https://coverage.s3.eu-central-1.amazonaws.com"
+
 # rustc for grcov, which asks it where LLVM's tools are.
 RUSTC = """#!/bin/sh
 case $* in
@@ -97,13 +107,40 @@ def recipes():
     return head, [part.split("\n", 1) for part in rest]
 
 
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return str(server.getsockname()[1])
+
+
+class Ground:
+    """What all walks have in common: where the build is installed, and where servers are."""
+
+    def __init__(self, build, scratch):
+        self.scratch, self.prefix = scratch, scratch / "usr-local"
+        self.cache = os.environ.get("COVSPLIT_TEST_CACHE", f"{build}/fetched")
+        self.web_server = f"127.0.0.1:{free_port()}"
+        self.bucket_port, self.debuginfod_port = free_port(), free_port()
+        subprocess.run(["cmake", "--install", build, "--prefix", self.prefix], check=True, stdout=subprocess.DEVNULL)
+        nginx = self.prefix / "share/doc/covsplit/examples/nginx.conf"
+        nginx.write_text(self.change(nginx.read_text()))
+
+    def change(self, text):
+        """Text of the page, for this machine."""
+        return (text.replace("/usr/local/", f"{self.prefix}/").replace(WEB_SERVER, self.web_server)
+                .replace(DEBUGINFOD_PORT, self.debuginfod_port).replace(BUCKET, f"http://127.0.0.1:{self.bucket_port}/coverage"))
+
+
 class Walk:
-    def __init__(self, prefix, place):
-        self.prefix, self.place = prefix, place
+    def __init__(self, ground, place):
+        self.ground, self.place, self.servers = ground, place, []
         self.environment = {
             **os.environ,
-            "PATH": f"{prefix}/bin:{llvm_tools(LLVM)}:{os.environ['PATH']}",
+            "COVSPLIT_CACHE": f"{place.parent}/cache",
+            "NO_PROXY": "127.0.0.1",
+            "no_proxy": "127.0.0.1",
+            "PATH": f"{ground.prefix}/bin:{llvm_tools(LLVM)}:{os.environ['PATH']}",
             "LC_ALL": "C.UTF-8",
+            "DEBUGINFOD_CACHE_PATH": f"{place.parent}/debug-files",
             "CCACHE_DIR": f"{place}/.ccache",
             "GITHUB_STEP_SUMMARY": f"{place}/summary",
             "GITHUB_BASE_REF": "main",
@@ -144,7 +181,10 @@ class Walk:
 
     def follow(self, text):
         for language, block, before in blocks_of(text):
-            block = block.replace("/usr/local/", f"{self.prefix}/")
+            block = self.ground.change(block)
+            if block.startswith("debuginfod "):
+                self.serve_debuginfod(block)
+                continue
             if not language:
                 self.run(block)
                 continue
@@ -190,9 +230,7 @@ class Walk:
         (tools / "sysroot/lib/rustlib" / host / "bin").symlink_to(self.environment["PATH"].split(":")[1])
         (tools / "rustc").write_text(RUSTC)
         (tools / "rustc").chmod(0o755)
-        wrapper = self.place.parent / "bin/grcov"
-        wrapper.write_text(f"#!/bin/sh\nRUSTC='{tools}/rustc' exec {shutil.which('grcov')} \"$@\"\n")
-        wrapper.chmod(0o755)
+        self.stand_in("grcov", f"RUSTC='{tools}/rustc' exec {shutil.which('grcov')} \"$@\"")
 
     def github(self, text):
         """The steps that run something, but for what installs packages."""
@@ -205,7 +243,7 @@ class Walk:
             self.run(re.sub("^          ", "", command[1], flags=re.M) if command[1] else command[2],
                      environment)
             ran += 1
-        if ran != 3:
+        if ran != text.count(" run: ") - text.count("sudo apt-get update"):
             raise Failure(f"{ran} steps were run")
         summary = (self.place / "summary").read_text()
         if not re.search(r"^(\| \*\*total\*\* \||- \*\*Coverage\*\*:) [1-9]", summary, re.M):
@@ -226,6 +264,52 @@ class Walk:
         if float(re.search(r'line-rate="([0-9.]+)"', report)[1]) == 0:
             raise Failure("nothing is covered in coverage.xml")
 
+    def prepare_nginx(self):
+        """nginx, which a user's PATH may lack. As root it has root's files to serve, which its own user cannot read."""
+        user = '-g "user root;"' if os.getuid() == 0 else ""
+        self.stand_in("nginx", f'exec /usr/sbin/nginx "$@" {user}')
+
+    def prepare_bucket(self):
+        """s3rver with an empty bucket, and rclone's variables for it in place of those of a workflow's secrets."""
+        port, buckets = self.ground.bucket_port, self.place.parent / "buckets"
+        buckets.mkdir()
+        self.servers.append(subprocess.Popen(
+            ["node", f"{self.ground.cache}/s3rver/node_modules/s3rver/bin/s3rver.js", "--silent", "--directory", buckets,
+             "--address", "127.0.0.1", "--port", port, "--configure-bucket", "coverage"], stdout=subprocess.DEVNULL))
+        for name, value in (("TYPE", "s3"), ("PROVIDER", "Other"), ("ENDPOINT", f"http://127.0.0.1:{port}"),
+                            ("ACCESS_KEY_ID", "S3RVER"), ("SECRET_ACCESS_KEY", "S3RVER")):
+            self.environment[f"RCLONE_CONFIG_BUCKET_{name}"] = value
+        self.environment["RCLONE_CONFIG"] = "/dev/null"
+        self.environment.pop("AWS_CA_BUNDLE", None)  # Debian's rclone cannot read it
+
+    def serve_debuginfod(self, command):
+        """The server of a block, in the background, once it has read its files."""
+        print(command, flush=True)
+        self.servers.append(subprocess.Popen(["sh", "-c", f"exec {command}"], cwd=self.place, stderr=subprocess.DEVNULL,
+                                             env={**self.environment, "DEBUGINFOD_URLS": ""}))
+        for _ in range(600):
+            time.sleep(0.1)
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.ground.debuginfod_port}/metrics") as answer:
+                    state = answer.read().decode()
+                if "scanned_files_total" in state and 'thread_busy{role="scan"} 0\n' in state:
+                    return
+            except OSError:
+                pass  # it does not listen yet
+        raise Failure("debuginfod is not ready")
+
+    def stand_in(self, name, commands):
+        """A program that comes first in PATH."""
+        wrapper = self.place.parent / "bin" / name
+        wrapper.write_text(f"#!/bin/sh\n{commands}\n")
+        wrapper.chmod(0o755)
+
+    def end_servers(self):
+        for server in self.servers:
+            server.kill()
+        if (self.place / "nginx.pid").exists():  # the recipe has failed
+            os.kill(int((self.place / "nginx.pid").read_text()), signal.SIGTERM)
+
 
 def without_packing(text):
     for packing, without in PACKING:
@@ -240,13 +324,13 @@ def objects_with(place, section):
     return [str(path) for path in objects if section in path.read_bytes()]
 
 
-def walk(scratch, prefix, name, text, preparation):
-    """Walks a recipe in a new directory below `scratch`. Returns that, and the totals of all reports."""
-    place = scratch / name.replace(" ", "-") / ("project" if name in NO_BLANKS else "my project")
+def walk(ground, where, name, text, preparation):
+    """Walks a recipe in a new directory below `where`. Returns that, and the totals of all reports."""
+    place = ground.scratch / where / name.replace(" ", "-") / ("project" if name in NO_BLANKS else "my project")
     place.mkdir(parents=True)
     stand_ins = place.parent / "bin"
     stand_ins.mkdir()
-    walker = Walk(prefix, place)
+    walker = Walk(ground, place)
     if name == "cargo":  # its LLVM may be newer
         major = int(re.search(r"LLVM version: (\d+)", walker.output_of("rustc -vV"))[1])
         if major > LLVM:
@@ -254,9 +338,16 @@ def walk(scratch, prefix, name, text, preparation):
         walker.prepare_grcov()
     elif name == "Bazel":
         walker.prepare_bazel()
+    if "nginx " in text:
+        walker.prepare_nginx()
+    if "bucket:" in text:
+        walker.prepare_bucket()
     walker.environment["PATH"] = f"{stand_ins}:{walker.environment['PATH']}"
-    walker.follow(preparation)
-    walker.follow(text)
+    try:
+        walker.follow(preparation)
+        walker.follow(text)
+    finally:
+        walker.end_servers()
     if name == "Bazel":
         walker.check_bazel()
     sidecars = [str(path) for path in place.rglob("*.covsplit")]
@@ -265,16 +356,16 @@ def walk(scratch, prefix, name, text, preparation):
     return place, walker.totals
 
 
-def walk_both(scratch, prefix, name, text, preparation):
+def walk_both(ground, name, text, preparation):
     """Walks a recipe; if it packs objects, once more without that, and compares."""
-    place, totals = walk(scratch, prefix, name, text, preparation)
+    place, totals = walk(ground, "as-written", name, text, preparation)
     plain = without_packing(text)
     if plain == text:
         return
     ordinary = objects_with(place, b"__llvm_covfun\0")
     if ordinary or not objects_with(place, b"__llvm_covmap\0"):
         raise Failure(f"not packed: {ordinary}")
-    place, plain_totals = walk(scratch / "without-packing", prefix, name, plain, preparation)
+    place, plain_totals = walk(ground, "without-packing", name, plain, preparation)
     if not objects_with(place, b"__llvm_covfun\0"):
         raise Failure("packed in any case")
     if totals != plain_totals:
@@ -285,8 +376,7 @@ def main():
     build, kind, *chosen = sys.argv[1:]
     preparation, all_recipes = recipes()
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="covsplit-recipes-"))
-    prefix = scratch / "usr-local"
-    subprocess.run(["cmake", "--install", build, "--prefix", prefix], check=True, stdout=subprocess.DEVNULL)
+    ground = Ground(build, scratch)
     count = 0
     for rules in (PAGE.parent.parent / "share").glob("*.bzl"):
         ast.parse(rules.read_text())  # Starlark has no syntax that Python lacks
@@ -300,7 +390,7 @@ def main():
             print(f"there is no {tool} here: left out")
             continue
         try:
-            walk_both(scratch, prefix, name, text, preparation)
+            walk_both(ground, name, text, preparation)
         except Failure as failure:
             sys.exit(f"{name}: {failure} (the files are in {scratch})")
         count += 1

@@ -26,6 +26,9 @@
 #define MISSING_SECONDS 600
 #define FAULT_SECONDS   60
 #define ERRANDS_MAX     64 /* at a time: each has an open file */
+/* Of a debuginfod's URLs. */
+#define DEBUGINFOD_END     "/buildid"
+#define DEBUGINFOD_SECTION "/section/.covsplit"
 
 /* What could not be fetched, and is not asked for again by those who search next. */
 struct fault {
@@ -310,14 +313,28 @@ static bool receive_file(void *context, struct bytes part, struct error *error)
     return output_write(&errand->output, part, error);
 }
 
+/* The URL of what has this path below the directory: a sidecar with this UUID, or if that is NULL,
+ * a base. NULL if out of memory. */
+static char *url_of(const struct remote *remote, const char *directory, const char *path,
+                    const struct uuid *uuid)
+{
+    const char *end = strrchr(remote->url, '/');
+    char hex[UUID_HEX_MAX], *url;
+    int length;
+
+    if (uuid != NULL && strcmp(end, DEBUGINFOD_END) == 0)
+        length = asprintf(&url, "%s/%s" DEBUGINFOD_SECTION, remote->url, uuid_format(uuid, hex));
+    else
+        length = asprintf(&url, "%s/%s", remote->url, path + strlen(directory) + 1);
+    return length < 0 ? NULL : url;
+}
+
 /* Prepares the errand for a file at this path below the directory, which it takes over. */
 static bool plan(const struct remote *remote, struct errand *errand, const char *directory, char *path,
-                 struct error *error)
+                 const struct uuid *uuid, struct error *error)
 {
-    *errand = (struct errand){.path = path, .output = {.fd = -1}};
-    if (path == NULL ||
-        asprintf(&errand->url, "%s/%s", remote->url, path + strlen(directory) + 1) < 0) {
-        errand->url = NULL;
+    *errand = (struct errand){.path = path, .uuid = uuid, .output = {.fd = -1}};
+    if (path == NULL || (errand->url = url_of(remote, directory, path, uuid)) == NULL) {
         return error_out_of_memory(error, remote->url, sizeof(*errand));
     }
     errand->request = (struct http_request){errand->url, remote->most, begin_file, receive_file, errand,
@@ -370,7 +387,7 @@ static void fetch_base(struct remote *remote, const char *directory, struct http
         return;
     }
     sidecar->result = HTTP_UNKEPT;
-    if (plan(remote, &base, directory, path, &sidecar->error)) {
+    if (plan(remote, &base, directory, path, NULL, &sidecar->error)) {
         go(remote, &base, 1);
         if (base.request.result == HTTP_RECEIVED && output_map(&base.output, &input, &base.request.error)) {
             found = digest_of(input.bytes);
@@ -438,16 +455,17 @@ static bool fetch_some(struct remote *remote, const struct uuid *uuids, size_t c
     for (size_t i = 0; done && !*again && i < count; i++) {
         struct errand *errand = &errands[errand_count];
         const struct error *fault = known_fault(remote, &uuids[i]);
+        bool is_known_missing;
 
         if (has(remote, &uuids[i]))
             continue;
-        done = plan(remote, errand, directory, store_path(directory, &uuids[i]), error);
-        errand->uuid = &uuids[i];
-        if (done && !is_missing(remote, errand->path) && fault == NULL) {
+        done = plan(remote, errand, directory, store_path(directory, &uuids[i]), &uuids[i], error);
+        is_known_missing = done && is_missing(remote, errand->path);
+        if (done && !is_known_missing && fault == NULL) {
             errand_count++;
             continue;
         }
-        if (done && fault != NULL)
+        if (done && !is_known_missing)
             *first = *fault;
         free_errand(errand);
     }

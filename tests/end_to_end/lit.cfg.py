@@ -27,7 +27,8 @@ config.environment = {name: value for name, value in os.environ.items()
 config.environment["PATH"] = "/usr/bin:/bin:" + config.environment["PATH"]
 config.environment.setdefault("COVSPLIT", config.covsplit)
 config.environment.update(SUBJECT=config.subject, SUBJECTS=config.subjects, FIXTURES=config.fixtures,
-                          SUPPORT=config.support, PRELOAD=config.preload, SHARE=config.share, IS_SANITIZED=config.is_sanitized)
+                          SUPPORT=config.support, PRELOAD=config.preload, SHARE=config.share,
+                          SOURCES=config.sources, IS_SANITIZED=config.is_sanitized)
 # As tests/support/covsplit_tool.c has them for the suites.
 for name in ("ASAN", "LSAN", "MSAN", "UBSAN"):
     config.environment[name + "_OPTIONS"] = "exitcode=99"

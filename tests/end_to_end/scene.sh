@@ -16,14 +16,23 @@ rounds() {
     echo $(($1 * (percent < 100 ? percent : 100) / 100 ? $1 * (percent < 100 ? percent : 100) / 100 : 1))
 }
 
+all_rounds() {
+    [ "${COVSPLIT_TEST_PERCENT:-100}" -ge 100 ]
+}
+
+# chosen NUMBER OF: whether to play this case of a table, of which it is every few, or all.
+chosen() {
+    all_rounds || [ $(($1 % $2)) = 0 ]
+}
+
 # ---- commands ----
 
 # run COMMAND...: with its standard output and errors kept, and passed on.
 run() {
     local status=0
     "$@" >"$kept/out" 2>"$kept/err" || status=$?
-    cat "$kept/out"
-    cat "$kept/err" >&2
+    [ ! -s "$kept/out" ] || cat "$kept/out"
+    [ ! -s "$kept/err" ] || cat "$kept/err" >&2
     return $status
 }
 
@@ -239,18 +248,26 @@ import os, sys
 print(*(f"{name}={os.getxattr(sys.argv[1], name).hex()}" for name in sorted(os.listxattr(sys.argv[1]))))' "$1"
 }
 
-# set_counters PROFILE OUT VALUE...: a copy with its first counters set; mutate FILE OUT SEED: an ELF file, damaged; so
-# mutate_bytes any file.
-set_counters() {
-    "$SUBJECT" set-counters . "$@" >"$kept/subject" 2>&1 || fail "$(cat "$kept/subject")"
+# part PROFILE counters|bitmap OUT: of a raw profile; set_counters PROFILE OUT VALUE...: a copy with its first counters set.
+part() {
+    changed part "$@"
 }
 
+set_counters() {
+    changed set-counters "$@"
+}
+
+# mutate FILE OUT SEED: an ELF file, damaged; so mutate_bytes any file.
 mutate() {
-    "$SUBJECT" mutate . "$@" >"$kept/subject" 2>&1 || fail "$(cat "$kept/subject")"
+    changed mutate "$@"
 }
 
 mutate_bytes() {
-    "$SUBJECT" mutate-bytes . "$@" >"$kept/subject" 2>&1 || fail "$(cat "$kept/subject")"
+    changed mutate-bytes "$@"
+}
+
+changed() {
+    "$SUBJECT" $1 . "${@:2}" >"$kept/subject" 2>&1 || fail "$(cat "$kept/subject")"
 }
 
 # Turns a bit of the byte at an offset; without one, in the middle.
@@ -308,7 +325,7 @@ nearest() {
 preparation=$(nearest prepare.sh)
 if [ -n "$preparation" ]; then
     key=$(version_of "$COVSPLIT" ${COVSPLIT_PORTABLE-} "$SUBJECT" "$preparation")$(tr / _ <<<"$COVSPLIT")
-    once "$(basename "${preparation%/*}")-${COVSPLIT_TEST_DELTAS-}-$key" source "$preparation"
+    once "$(basename "${preparation%/*}")-${COVSPLIT_TEST_DELTAS-}-${CLANG-}-${LINKER-}-$key" source "$preparation"
 fi
 words=$(nearest words.sh)
 [ -z "$words" ] || source "$words"

@@ -78,9 +78,11 @@ static const char *value_or(const char *key, const char *other)
 /* KEY=VALUE...: "program", and "libsecond.so" if it is shared. */
 static void make_program(void)
 {
+    const char *target = value_of("target");
     struct program program = {
         .clang = value_or("clang", "19"),
         .linker = value_or("linker", "lld"),
+        .target = target != NULL ? target_find(target) : NULL,
         .language = strcmp(value_or("language", "c"), "c++") == 0 ? LANGUAGE_CXX : LANGUAGE_C,
         .optimization = value_or("optimization", "-O1"),
         .instrumentation = value_of("instrumentation"),
@@ -114,11 +116,12 @@ static void make_units_sources(void)
 /* KEY=VALUE...: "program.exe" and "macho" */
 static void make_windows(void)
 {
-    struct windows_program program = {.clang = value_or("clang", "19"),
-                                      .target = WINDOWS_MSVC_X86_64,
-                                      .instrumentation = value_of("instrumentation"),
-                                      .functions =
-                                          (unsigned)strtoul(value_or("functions", "0"), NULL, 10)};
+    struct windows_program program = {
+        .clang = value_or("clang", "19"),
+        .target =
+            strcmp(value_or("machine", ""), "i686") == 0 ? WINDOWS_MSVC_I686 : WINDOWS_MSVC_X86_64,
+        .instrumentation = value_of("instrumentation"),
+        .functions = (unsigned)strtoul(value_or("functions", "0"), NULL, 10)};
     windows_program_build(&program, place);
 }
 
@@ -151,13 +154,27 @@ static void compile(void)
 
 /* ---- changed files, in the directory ---- */
 
-/* PROFILE OUT VALUE...: a copy with its first counters set. */
-static void set_counters(void)
+static struct raw_profile read_profile(void)
 {
     struct verdict verdict = {0};
     struct raw_profile profile;
     raw_profile_read(path_join(place, parameter(0)), &profile, &verdict);
     verdict_assert(&verdict, parameter(0));
+    return profile;
+}
+
+/* PROFILE counters|bitmap OUT: a part of a raw profile. */
+static void take_part(void)
+{
+    struct raw_profile profile = read_profile();
+    struct part part = strcmp(parameter(1), "bitmap") == 0 ? profile.bitmap : profile.counters;
+    file_write(path_join(place, parameter(2)), part.data, (size_t)part.size);
+}
+
+/* PROFILE OUT VALUE...: a copy with its first counters set. */
+static void set_counters(void)
+{
+    struct raw_profile profile = read_profile();
     uint8_t *counters = profile.file.data + (profile.counters.data - profile.file.data);
     for (unsigned i = 2; i < parameter_count; i++) {
         uint64_t value = strtoull(parameter(i), NULL, 0);
@@ -182,6 +199,16 @@ static void mutate_any(void)
     char *description = NULL;
     struct contents damaged = mutate_bytes(&file, number(2), &description);
     file_write(path_join(place, parameter(1)), damaged.data, damaged.size);
+}
+
+/* No subject: fails unless the names of a static IMAGE stay for the reason that program.h has, by
+ * what is in the file SAID. */
+static void check_chance(void)
+{
+    struct program program = {.kind = LINK_STATIC};
+    struct contents said = file_read(path_join(place, parameter(1)));
+    ck_assert(names_stay_by_chance(&program, path_join(place, parameter(0)),
+                                   text_format("%.*s", (int)said.size, (const char *)said.data)));
 }
 
 /* ---- stores with deltas ---- */
@@ -223,9 +250,11 @@ static const struct maker {
     {"darwin", make_darwin},
     {"leveldb", link_leveldb},
     {"compile", compile},
+    {"part", take_part},
     {"set-counters", set_counters},
     {"mutate", mutate},
     {"mutate-bytes", mutate_any},
+    {"stay-by-chance", check_chance},
     {"settle-after", settle_after},
     {"settle", settle},
     {"stored-same", compare_stored},
@@ -241,6 +270,7 @@ END_TEST
 
 int main(int count, char **words)
 {
+    restriction_enter(count, words); /* no subject: a command of a scene that is restricted */
     for (size_t i = 0; i < sizeof makers / sizeof *makers && count > 2; i++) {
         if (strcmp(makers[i].name, words[1]) == 0) {
             make = makers[i].make;

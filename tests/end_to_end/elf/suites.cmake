@@ -1,9 +1,6 @@
 # ELF images: of all compilers and linkers, of real programs, and of unusual ones.
-add_suites(matrix real_programs foreign_references chance_references own_records other_tools
+add_suites(matrix real_programs foreign_references chance_references own_records
            unusual firmware zeros odd_headers)
-if(COVSPLIT_WITH_LIEF)
-  target_compile_definitions(suite_other_tools PRIVATE COVSPLIT_WITH_LIEF)
-endif()
 add_run(firmware firmware)
 if(19 IN_LIST COVSPLIT_TEST_CLANGS)
   add_run(odd-headers odd_headers)
@@ -14,7 +11,9 @@ foreach(clang ${COVSPLIT_TEST_CLANGS})
     add_run(zeros-clang${clang}-${linker} zeros ${clang} ${linker})
   endforeach()
   add_run(own-records-clang${clang} own_records ${clang})
-  add_run(other-tools-clang${clang} other_tools ${clang})
+  add_scenes(other-tools-clang${clang} other-tools)
+  set_tests_properties(other-tools-clang${clang} PROPERTIES
+    ENVIRONMENT "CLANG=${clang};WITH_LIEF=$<BOOL:${COVSPLIT_WITH_LIEF}>")
 endforeach()
 foreach(linker bfd lld)
   add_run(unusual-${linker} unusual ${linker})

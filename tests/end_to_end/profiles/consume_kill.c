@@ -1,10 +1,12 @@
 /*
  * SIGKILL while profiles are consumed: at every system call, and at random moments in many
- * processes that consume from one directory while others still write there.
+ * processes that consume from one directory while others still write there. And what others do with
+ * these profiles, at every moment. (The scenes "consume" have what is consumed, and what stays.)
  *
  * Whatever is killed, and when, each profile counts once: in the end the sums are those that the
  * writers of the profiles know, and no profile is left.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,6 +109,166 @@ START_TEST(test_killed_twice)
         assert_nothing_lost(sums, text_format("at stops %lu and %lu", first, second));
         farm_sums_free(&farm, sums);
     }
+}
+END_TEST
+
+/* ---- what others do at a moment ---- */
+
+/* Of another process, and the claim that it found. */
+struct other_process {
+    char *claim;
+    int fd;
+};
+
+static void find_claim(struct other_process *other)
+{
+    struct text_list names = directory_list(path_join(place, "new"));
+    other->claim = NULL;
+    other->fd = -1;
+    for (size_t i = 0; i < names.count; i++) {
+        if (strstr(names.items[i], ".covsplit-claim-") != NULL) {
+            other->claim = text_format("%s/new/%s", place, names.items[i]);
+        }
+    }
+}
+
+static void empty_new(void)
+{
+    directory_remove(path_join(place, "new"));
+    directory_create(path_join(place, "new"));
+}
+
+static void consume(void)
+{
+    covsplit_assert(0, place, "merge", "--into", "state", "--consume", "new", NULL);
+}
+
+/* A program that looked up the name before the profile was renamed, and opens it only now. */
+static void open_late(void *context)
+{
+    struct other_process *other = context;
+    find_claim(other);
+    if (other->claim != NULL) {
+        other->fd = open(other->claim, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    }
+}
+
+/* Whoever opens a claim gets it back, as it may write there, until shortly before the batch counts:
+ * also when it has been read. */
+START_TEST(test_late_opening)
+{
+    struct random_state random = random_start(SEED);
+    struct command command = covsplit_words(place, "merge -j1 --into state --consume new");
+    struct traced merge = {.was_stopped = true};
+    uint64_t *sums = start_small(&random);
+    unsigned kept = 0, consumed = 0;
+    consume();
+    rmdir(path_join(place, "new/sub"));
+    for (unsigned long stops = 50; merge.was_stopped; stops += rounds_are_all() ? 3 : 9) {
+        struct other_process other = {.fd = -1};
+        farm_write(&farm, &random, path_join(place, "new/a"), sums);
+        merge = command_trace(&command, stops, open_late, &other);
+        ck_assert_int_eq(merge.exit_code, 0);
+        if (other.fd >= 0 && file_exists(path_join(place, "new/a"))) {
+            kept++;
+            ck_assert_msg(consumed == 0 || strstr(merge.errors, "open in another") != NULL,
+                          "stop %lu: %s", stops, merge.errors);
+            close(other.fd);
+            consume();
+        } else if (other.fd >= 0) {
+            consumed++;
+            close(other.fd);
+        }
+        consume();
+        assert_empty(path_join(place, "new"), "opened late");
+        farm_assert_sums(&farm, place, "state", sums, "opened late");
+    }
+    ck_assert_uint_gt(kept, 0);
+    ck_assert_uint_gt(consumed, 0);
+    command_free(&command);
+    farm_sums_free(&farm, sums);
+}
+END_TEST
+
+static void write_new(void *context)
+{
+    struct other_process *other = context;
+    find_claim(other);
+    if (other->claim != NULL) {
+        file_write_text(path_join(place, "new/a"), "another one");
+    }
+}
+
+/* A bad profile is to be given back, and there is a new file of its name: both stay. */
+START_TEST(test_name_taken)
+{
+    struct random_state random = random_start(SEED);
+    struct command command = covsplit_words(place, "merge -j1 --into state --consume new");
+    struct traced merge = {.was_stopped = true};
+    uint64_t *ignored = farm_sums_create(&farm);
+    unsigned taken = 0;
+    farm_write(&farm, &random, path_join(place, "good"), ignored);
+    struct contents whole = file_read(path_join(place, "good"));
+    directory_remove(path_join(place, "state"));
+    for (unsigned long stops = 50; merge.was_stopped; stops += rounds_are_all() ? 3 : 9) {
+        struct other_process other = {.fd = -1};
+        empty_new();
+        file_write(path_join(place, "new/a"), whole.data, whole.size - 9);
+        merge = command_trace(&command, stops, write_new, &other);
+        ck_assert_int_eq(merge.exit_code, 1);
+        ck_assert_uint_eq(directory_list(path_join(place, "new")).count, 1 + (other.claim != NULL));
+        ck_assert_uint_eq(file_size(path_join(place, "new/a")),
+                          other.claim != NULL ? strlen("another one") : whole.size - 9);
+        taken += other.claim != NULL;
+    }
+    ck_assert_uint_gt(taken, 0);
+    contents_free(&whole);
+    command_free(&command);
+    farm_sums_free(&farm, ignored);
+}
+END_TEST
+
+static void remove_uncounted(void *context)
+{
+    struct other_process *other = context;
+    struct text_list batches = directory_list(path_join(place, "state/batches"));
+    find_claim(other);
+    for (size_t i = 0; i < batches.count; i++) {
+        if (strstr(batches.items[i], ".open") == NULL) {
+            other->claim = NULL; /* it counts */
+        }
+    }
+    if (other->claim != NULL) {
+        directory_remove(path_join(place, "new"));
+    }
+}
+
+/* Who removes the directory has removed a profile that did not count yet. If it has not been read
+ * either, a warning says so. */
+START_TEST(test_directory_removed)
+{
+    struct random_state random = random_start(SEED);
+    struct command command = covsplit_words(place, "merge -j1 -v --into state --consume new");
+    struct traced merge = {.was_stopped = true};
+    uint64_t *ignored = start_small(&random);
+    unsigned removed = 0;
+    consume();
+    for (unsigned long stops = 50; merge.was_stopped; stops += rounds_are_all() ? 1 : 5) {
+        struct other_process other = {.fd = -1};
+        empty_new();
+        farm_write(&farm, &random, path_join(place, "new/a"), ignored);
+        merge = command_trace(&command, stops, remove_uncounted, &other);
+        if (other.claim != NULL) {
+            removed++;
+            ck_assert_msg(strstr(merge.errors, "synced") == NULL, "stop %lu: %s", stops,
+                          merge.errors);
+        } else {
+            ck_assert_int_eq(merge.exit_code, 0);
+        }
+    }
+    ck_assert_uint_gt(removed, 0);
+    command_free(&command);
+    farm_sums_free(&farm, ignored);
 }
 END_TEST
 
@@ -384,7 +546,8 @@ int main(int count, char **words)
 {
     scratch_use_memory();
     TCase *calls = suite_case("calls", TIMEOUT_SECONDS, prepare_small);
-    suite_tests(calls, test_every_system_call, test_killed_twice);
+    suite_tests(calls, test_every_system_call, test_killed_twice, test_late_opening,
+                test_name_taken, test_directory_removed);
     TCase *power = suite_case("power", TIMEOUT_SECONDS, prepare_power);
     suite_tests(power, test_power_failure);
     TCase *crowds = suite_case("crowds", TIMEOUT_SECONDS, prepare_large);

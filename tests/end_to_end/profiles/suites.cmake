@@ -1,7 +1,7 @@
 # Profiles of split images, with their sidecars and without.
-add_suites(profiles profiles_bad profiles_leveldb tripwire raw_versions
-           run_modes runtime_api pools pool_files dumps)
-add_suites(consume consume_kill consume_watch explain_leveldb
+add_suites(profiles profiles_bad profiles_leveldb raw_versions
+           run_modes runtime_api pools pool_files)
+add_suites(consume_kill explain_leveldb
            pairs llvm_versions)
 add_scenes(merge-files merge-files)
 add_scenes(per-image per-image)
@@ -15,13 +15,13 @@ if(NOT COVSPLIT_SANITIZE)
 endif()
 add_scenes(merge-state merge-state)
 add_scenes(streams streams)
-add_run(consume consume)
+add_scenes(consume consume)
 add_run(consume-kill consume_kill)
-add_run(consume-watch consume_watch)
+add_scenes(consume-watch consume-watch)
 if(NOT COVSPLIT_SANITIZE) # its module cannot be loaded before theirs
   add_run(consume-power consume_kill power)
 endif()
-add_run(dumps dumps)
+add_scenes(dumps dumps)
 set_tests_properties(dumps PROPERTIES FIXTURES_REQUIRED runtimes)
 add_run(bad-profile-sums-1 profiles_bad 1 ${half})
 add_run(bad-profile-sums-2 profiles_bad ${middle} ${half})
@@ -47,7 +47,7 @@ foreach(clang ${COVSPLIT_TEST_CLANGS})
   add_run(pool-files-clang${clang} pool_files ${clang} ${linker})
   add_fetched_run(profiles-leveldb-clang${clang} profiles_leveldb ${clang} lld)
   if(NOT COVSPLIT_SANITIZE) # it is about what LLVM's tools say; the same images are in the matrix
-    add_run(tripwire-clang${clang} tripwire ${clang})
+    add_scenes_by(${clang} tripwire-clang${clang} tripwire)
   endif()
   change_linker()
 endforeach()

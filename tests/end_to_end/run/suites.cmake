@@ -1,9 +1,6 @@
 # `covsplit run`, and reports by it.
-add_suites(claims run_llvm)
-foreach(name claims run_llvm)
-  target_compile_definitions(suite_${name} PRIVATE
-    COVSPLIT_PRELOAD="$<TARGET_FILE:covsplit_preload>")
-endforeach()
+add_suites(claims)
+target_compile_definitions(suite_claims PRIVATE COVSPLIT_PRELOAD="$<TARGET_FILE:covsplit_preload>")
 add_run(claims claims)
 add_scenes(run run)
 add_scenes(run-sidecars run-sidecars)
@@ -22,19 +19,19 @@ if(NOT COVSPLIT_SANITIZE)
   set_tests_properties(run-inside PROPERTIES ENVIRONMENT "COVSPLIT=$<TARGET_FILE:covsplit_inside>")
 endif()
 
-# The command's own work in reports is small, and the suites `run` and `export` do that with
-# sanitizers.
-if(NOT COVSPLIT_SANITIZE)
-  add_suites(reports)
-endif()
 set(linker lld)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
-  add_run(run-clang${clang}-${linker} run_llvm ${clang} ${linker})
+  add_scenes(run-clang${clang}-${linker} run-llvm)
+  set_tests_properties(run-clang${clang}-${linker} PROPERTIES
+    ENVIRONMENT "CLANG=${clang};LINKER=${linker}")
+  # The command's own work in reports is small, and the suites `run` and `export` do that with
+  # sanitizers.
   if(NOT COVSPLIT_SANITIZE)
-    add_fetched_run(reports-leveldb-clang${clang} reports leveldb ${clang} ${linker})
-    add_fetched_run(reports-packed-clang${clang} reports packed ${clang} ${linker})
-    add_fetched_run(reports-sqlite-clang${clang} reports sqlite ${clang} ${linker})
-    add_run(reports-small-clang${clang} reports small ${clang} ${linker})
+    foreach(name leveldb packed sqlite small)
+      add_scenes(reports-${name}-clang${clang} reports/${name})
+      set_tests_properties(reports-${name}-clang${clang} PROPERTIES FIXTURES_REQUIRED sources
+        ENVIRONMENT "CLANG=${clang};LINKER=${linker}")
+    endforeach()
   endif()
   change_linker()
 endforeach()

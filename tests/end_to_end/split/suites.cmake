@@ -1,9 +1,9 @@
 # The files of split and join, many images at once, and builds that split.
-add_suites(sidecar_safety packed_images)
+add_suites(sidecar_safety)
 add_scenes(command-files command-files)
 add_run(sidecar-safety sidecar_safety)
-add_run(packed-images packed_images 22 lld)
-add_run(packed-images-clang14 packed_images 14 bfd)
+add_scenes_by(22 packed-images packed-images)
+add_scenes_by(14 packed-images-clang14 packed-images)
 add_scenes(batch batch)
 add_scenes(link link)
 add_scenes(build-rules build-rules)

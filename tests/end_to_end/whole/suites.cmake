@@ -14,20 +14,17 @@ add_test(NAME benchmark-numbers
 
 # What is installed from a sanitized build is not what others link with.
 if(NOT COVSPLIT_SANITIZE)
-  add_suites(install packages library_users)
-  target_compile_definitions(suite_install PRIVATE
-    COVSPLIT_BUILD_DIRECTORY="${CMAKE_BINARY_DIR}"
-    COVSPLIT_LIBRARY_DIRECTORY="${CMAKE_INSTALL_LIBDIR}")
+  add_suites(packages)
   target_compile_definitions(suite_packages PRIVATE COVSPLIT_BUILD_DIRECTORY="${CMAKE_BINARY_DIR}")
-  add_run(install install)
+  add_scenes(install install)
   add_run(packages packages)
-  add_run(library-users library_users ${CMAKE_BINARY_DIR})
   set_tests_properties(install packages PROPERTIES RESOURCE_LOCK installation)
   # docs/recipes.md: what takes a few seconds each, and what takes longer.
   foreach(kind quick slow)
     add_test(NAME recipes-${kind} COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/../recipes.py
              ${CMAKE_BINARY_DIR} ${kind})
-    set_tests_properties(recipes-${kind} PROPERTIES TIMEOUT 900 RESOURCE_LOCK installation)
+    set_tests_properties(recipes-${kind} PROPERTIES TIMEOUT 900 RESOURCE_LOCK installation FIXTURES_REQUIRED sources
+                         ENVIRONMENT COVSPLIT_TEST_CACHE=${COVSPLIT_TEST_CACHE})
   endforeach()
   # The pages in docs/ with this build; the README builds by itself, and needs the tests' packages.
   add_test(NAME docs COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/../readme.sh --docs ${CMAKE_BINARY_DIR})

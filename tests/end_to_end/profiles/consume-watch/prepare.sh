@@ -1,0 +1,1 @@
+source "${preparation%/*/*}/consume/prepare.sh"

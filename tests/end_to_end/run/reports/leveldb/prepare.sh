@@ -1,0 +1,3 @@
+source "${preparation%/*/*}/leveldb.sh"
+prepare db_bench libleveldb.so
+profile_leveldb
