@@ -15,14 +15,15 @@ application() {
     done
 }
 
-# Those of a directory by run, where they have the names run-NN-..., and in each by the number of counters: what LLVM writes depends a
-# little on the order of its inputs, and other names have other hashes in them.
+# profiles_in DIRECTORY...: in each by run, where they have the names run-NN-..., and then by the number of counters: what LLVM writes
+# depends a little on the order of its inputs, and other names have other hashes in them.
 profiles_in() {
-    python3 - $1/* <<'EOF'
+    python3 - ${@/%/\/*} <<'EOF'
 import os, struct, sys
 def order(path):
-    name = os.path.basename(path)
-    return name[:6] if name.startswith("run-") else "", struct.unpack_from("<Q", open(path, "rb").read(48), 40), path
+    directory, name = os.path.split(path)
+    run = name[:6] if name.startswith("run-") else ""
+    return directory, run, struct.unpack_from("<Q", open(path, "rb").read(48), 40), path
 print(*sorted(sys.argv[1:], key=order))
 EOF
 }

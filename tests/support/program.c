@@ -482,7 +482,7 @@ static uint64_t counters_size(const char *path)
     return size;
 }
 
-int profiles_by_counters(const void *a, const void *b)
+static int profiles_by_counters(const void *a, const void *b)
 {
     uint64_t left = counters_size(*(char *const *)a), right = counters_size(*(char *const *)b);
     return left < right ? -1 : left > right;

@@ -132,9 +132,6 @@ void application_run_once(const struct application *application, const char *ima
  * contain %m. What LLVM writes depends a little on the order of its inputs. */
 struct text_list application_profiles(const struct application *application, const char *directory);
 
-/* For qsort, of paths of profiles. */
-int profiles_by_counters(const void *a, const void *b);
-
 /* ---- many translation units ----
  *
  * A C++ program whose units share inline functions, like real programs: each unit has the same

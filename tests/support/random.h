@@ -34,14 +34,6 @@ static inline uint64_t random_below(struct random_state *random, uint64_t limit)
     return random_next(random) % limit;
 }
 
-/* Fills an array with bytes below `limit`. */
-static inline void random_fill(struct random_state *random, uint8_t *bytes, size_t size,
-                               unsigned limit)
-{
-    for (size_t i = 0; i < size; i++)
-        bytes[i] = (uint8_t)random_below(random, limit);
-}
-
 /* ---- random moments to kill a command at ----
  *
  * How long the command takes depends on what else the machine does, which changes over time. So if

@@ -116,12 +116,20 @@ static void make_units_sources(void)
 /* KEY=VALUE...: "program.exe" and "macho" */
 static void make_windows(void)
 {
-    struct windows_program program = {
-        .clang = value_or("clang", "19"),
-        .target =
-            strcmp(value_or("machine", ""), "i686") == 0 ? WINDOWS_MSVC_I686 : WINDOWS_MSVC_X86_64,
-        .instrumentation = value_of("instrumentation"),
-        .functions = (unsigned)strtoul(value_or("functions", "0"), NULL, 10)};
+    static const char *const machines[] = {
+        [WINDOWS_MSVC_X86_64] = "x86_64",  [WINDOWS_MSVC_ARM64] = "arm64",
+        [WINDOWS_MSVC_I686] = "i686",      [WINDOWS_MINGW_BFD] = "mingw-bfd",
+        [WINDOWS_MINGW_LLD] = "mingw-lld",
+    };
+    struct windows_program program = {.clang = value_or("clang", "19"),
+                                      .instrumentation = value_of("instrumentation"),
+                                      .link_options = value_of("link"),
+                                      .functions =
+                                          (unsigned)strtoul(value_or("functions", "0"), NULL, 10)};
+    while (strcmp(machines[program.target], value_or("machine", "x86_64")) != 0) {
+        ck_assert_int_lt(program.target, WINDOWS_MINGW_LLD);
+        program.target++;
+    }
     windows_program_build(&program, place);
 }
 

@@ -182,8 +182,8 @@ static const char *with_entry(const struct windows_program *program, const char 
                                                    : inputs;
 }
 
-void windows_program_link(const struct windows_program *program, const char *directory,
-                          const char *inputs)
+static void link_program(const struct windows_program *program, const char *directory,
+                         const char *inputs)
 {
     (windows_target_is_msvc(program->target) ? link_msvc : link_mingw)(
         program, directory, with_entry(program, inputs), WINDOWS_PROGRAM);
@@ -229,8 +229,7 @@ void windows_program_build(const struct windows_program *program, const char *di
     source_generate(path_join(directory, second), program->language, "second", functions + 20);
     compile_instrumented(program, directory, first, "first.o", "");
     compile_instrumented(program, directory, second, "second.o", "");
-    windows_program_link(program, directory,
-                         (msvc ? prepare_msvc : prepare_mingw)(program, directory));
+    link_program(program, directory, (msvc ? prepare_msvc : prepare_mingw)(program, directory));
 }
 
 /* ---- wine ---- */

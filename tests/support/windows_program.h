@@ -49,11 +49,6 @@ const char *windows_target_processor(enum windows_target target);
  * fails. */
 void windows_program_build(const struct windows_program *program, const char *directory);
 
-/* Links the program, which must have no DLL, once more from objects and libraries (words) in a
- * directory that also has the other files of that in which it was built. */
-void windows_program_link(const struct windows_program *program, const char *directory,
-                          const char *inputs);
-
 /* For messages. Never freed. */
 const char *windows_program_describe(const struct windows_program *program);
 

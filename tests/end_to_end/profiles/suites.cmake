@@ -1,8 +1,7 @@
 # Profiles of split images, with their sidecars and without.
-add_suites(profiles profiles_bad profiles_leveldb raw_versions
+add_suites(profiles profiles_bad raw_versions
            run_modes runtime_api pools pool_files)
-add_suites(consume_kill explain_leveldb
-           pairs llvm_versions)
+add_suites(consume_kill pairs llvm_versions)
 add_scenes(merge-files merge-files)
 add_scenes(per-image per-image)
 add_scenes(report report)
@@ -38,14 +37,16 @@ set(linker bfd)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
   add_run(profiles-clang${clang}-${linker} profiles ${clang} ${linker})
   add_scenes_by(${clang} explain-clang${clang} explain)
-  add_fetched_run(explain-leveldb-clang${clang} explain_leveldb ${clang})
+  add_scenes(explain-leveldb-clang${clang} explain-leveldb)
   add_run(run-modes-clang${clang} run_modes ${clang} ${linker})
   add_run(runtime-api-clang${clang}-bfd runtime_api ${clang} bfd)
   add_run(runtime-api-clang${clang}-lld runtime_api ${clang} lld)
   add_run(pairs-clang${clang} pairs ${clang})
   add_run(pools-clang${clang} pools ${clang} ${linker})
   add_run(pool-files-clang${clang} pool_files ${clang} ${linker})
-  add_fetched_run(profiles-leveldb-clang${clang} profiles_leveldb ${clang} lld)
+  add_scenes(profiles-leveldb-clang${clang} profiles-leveldb)
+  set_tests_properties(explain-leveldb-clang${clang} profiles-leveldb-clang${clang} PROPERTIES
+    ENVIRONMENT "CLANG=${clang}" FIXTURES_REQUIRED sources)
   if(NOT COVSPLIT_SANITIZE) # it is about what LLVM's tools say; the same images are in the matrix
     add_scenes_by(${clang} tripwire-clang${clang} tripwire)
   endif()
