@@ -35,13 +35,16 @@ bool http_read_number(const char *name, long fallback, long *number, struct erro
 #include "common/base/array.h"
 #include "common/base/file.h"
 
-#define TRIES             4
-#define FIRST_PAUSE       200 /* milliseconds; each further one is three times as long */
-#define RETRY_AFTER_MAX   10  /* seconds that a server may ask us to wait */
-#define REDIRECTS_MAX     8
-#define CONNECTIONS_MAX   8
-#define TIMEOUT_DEFAULT   90   /* seconds, as debuginfod's client has */
-#define SPEED_MIN         1024 /* bytes a second */
+#define TRIES           4
+#define FIRST_PAUSE     200 /* milliseconds; each further one is three times as long */
+#define RETRY_AFTER_MAX 10  /* seconds that a server may ask us to wait */
+#define REDIRECTS_MAX   8
+#define CONNECTIONS_MAX 8
+#define TIMEOUT_DEFAULT 90   /* seconds, as debuginfod's client has */
+#define SPEED_MIN       1024 /* bytes a second */
+/* After so many time-outs without a byte, libcurl has forgotten a transfer, as 7.88 does when
+ * memory runs out while it connects; its own time-outs are forgotten, too. */
+#define SILENCES_MAX      3
 #define OTHER_BODY_MAX    65536
 #define HEADERS_SIZE_MAX  65536
 #define POLL_MILLISECONDS 1000
@@ -51,9 +54,10 @@ bool http_read_number(const char *name, long fallback, long *number, struct erro
 /* ---- the library ---- */
 
 #define FUNCTIONS(F)                                                                               \
-    F(global_init) F(easy_init) F(easy_cleanup) F(easy_setopt) F(easy_getinfo) F(easy_strerror)    \
-    F(multi_init) F(multi_cleanup) F(multi_setopt) F(multi_add_handle) F(multi_remove_handle)      \
-    F(multi_perform) F(multi_poll) F(multi_info_read) F(slist_append) F(slist_free_all)
+    F(global_init)                                                                                 \
+    F(easy_init) F(easy_cleanup) F(easy_setopt) F(easy_getinfo) F(easy_strerror) F(multi_init)     \
+        F(multi_cleanup) F(multi_setopt) F(multi_add_handle) F(multi_remove_handle)                \
+            F(multi_perform) F(multi_poll) F(multi_info_read) F(slist_append) F(slist_free_all)
 
 static struct {
     pthread_once_t once;
@@ -82,11 +86,20 @@ struct http {
     struct curl_slist *headers;
     const char *certificate, *authorities; /* of the environment; may be NULL */
     long timeout;                          /* seconds */
+    time_t heard;                          /* when the last byte came, in seconds() */
 };
+
+static time_t seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
 
 /* One request, while it is carried out. */
 struct transfer {
-    const struct http *http;
+    struct http *http;
     struct http_request *request;
     CURL *easy;
     char *url; /* what is asked now: the request's, or where that led */
@@ -181,6 +194,7 @@ static size_t receive(char *data, size_t size, size_t count, void *context)
 
     curl.easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
     transfer->received += part.size;
+    transfer->http->heard = seconds();
     if (status != 200)
         return transfer->received <= OTHER_BODY_MAX ? part.size : 0;
     if (transfer->received > request->most) {
@@ -302,11 +316,13 @@ static void judge_status(struct transfer *transfer, long status, unsigned tries)
     } else if (status == 401) {
         advice = "give what it asks for in ~/.netrc, or in a file for COVSPLIT_HTTP_HEADERS";
     } else if (status == 403) { /* as S3 says of what is not there */
-        advice = "give what it asks for in ~/.netrc, or in a file for COVSPLIT_HTTP_HEADERS (of a bucket: let "
+        advice = "give what it asks for in ~/.netrc, or in a file for COVSPLIT_HTTP_HEADERS (of a "
+                 "bucket: let "
                  "readers list it)";
     }
-    error_set(&request->error, "%.600s: the server answers %ld%s; %s, " OTHER_STORE, request->url, status,
-              status / 100 == 3 ? " and leads in a circle, or elsewhere than to the web" : "", advice);
+    error_set(
+        &request->error, "%.600s: the server answers %ld%s; %s, " OTHER_STORE, request->url, status,
+        status / 100 == 3 ? " and leads in a circle, or elsewhere than to the web" : "", advice);
 }
 
 static void judge_failure(struct transfer *transfer, CURLcode code, unsigned tries)
@@ -314,10 +330,12 @@ static void judge_failure(struct transfer *transfer, CURLcode code, unsigned tri
     struct http_request *request = transfer->request;
 
     /* What broke off may be this file's. */
-    request->result = transfer->has_begun && code != CURLE_OPERATION_TIMEDOUT ? HTTP_FAULTY : HTTP_DOWN;
+    request->result =
+        transfer->has_begun && code != CURLE_OPERATION_TIMEDOUT ? HTTP_FAULTY : HTTP_DOWN;
     transfer->is_unfinished = tries < TRIES && code != CURLE_OPERATION_TIMEDOUT &&
-                              code != CURLE_PEER_FAILED_VERIFICATION && code != CURLE_SSL_CERTPROBLEM &&
-                              code != CURLE_SSL_CACERT_BADFILE && code != CURLE_URL_MALFORMAT;
+                              code != CURLE_PEER_FAILED_VERIFICATION &&
+                              code != CURLE_SSL_CERTPROBLEM && code != CURLE_SSL_CACERT_BADFILE &&
+                              code != CURLE_URL_MALFORMAT;
     error_set(&request->error, "%.600s: cannot be fetched: %.200s; try again later, " OTHER_STORE,
               request->url,
               transfer->reason[0] != '\0' ? transfer->reason : curl.easy_strerror(code));
@@ -373,7 +391,9 @@ static void run(struct http *http, struct transfer *transfers, size_t count, uns
         if (transfer->url == NULL || !start(transfer))
             out_of_memory(transfer);
     }
-    while (running != 0 && curl.multi_perform(http->multi, &running) == CURLM_OK) {
+    http->heard = seconds();
+    while (running != 0 && seconds() - http->heard <= SILENCES_MAX * http->timeout &&
+           curl.multi_perform(http->multi, &running) == CURLM_OK) {
         while ((message = curl.multi_info_read(http->multi, &left)) != NULL) {
             struct transfer *transfer = NULL;
             CURLcode code = message->data.result;
@@ -387,6 +407,7 @@ static void run(struct http *http, struct transfer *transfers, size_t count, uns
             }
             finish(transfer, code, tries);
             stop(transfer);
+            http->heard = seconds();
         }
         if (running != 0)
             curl.multi_poll(http->multi, NULL, 0, POLL_MILLISECONDS, NULL);

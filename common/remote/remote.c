@@ -180,7 +180,8 @@ static bool make_temporary(struct remote *remote, struct error *error)
     remote->temporary = mkdtemp(path);
     if (remote->temporary != NULL)
         return true;
-    error_set_errno(error, errno, "%s: what is fetched can be kept neither there nor in COVSPLIT_CACHE", path);
+    error_set_errno(error, errno,
+                    "%s: what is fetched can be kept neither there nor in COVSPLIT_CACHE", path);
     free(path);
     return false;
 }
@@ -199,8 +200,8 @@ static bool is_whole(const char *path, struct error *error)
     return whole;
 }
 
-/* Like store_find in a directory, except that a file which is cut short, was never one of ours, or has
- * lost its base, is not there. */
+/* Like store_find in a directory, except that a file which is cut short, was never one of ours, has
+ * lost its base, or may not be read, is not there. */
 static bool find_in(const char *directory, const struct uuid *uuid, struct store_match *match,
                     struct error *error)
 {
@@ -210,7 +211,8 @@ static bool find_in(const char *directory, const struct uuid *uuid, struct store
         return true;
     if (!store_find(directory, uuid, STORE_EXACT, &found, error))
         return false;
-    if (found.path != NULL && !is_whole(found.path, error) && !error_is_of_system(error)) {
+    if (found.path != NULL && !is_whole(found.path, error) &&
+        (error->number == 0 || error->number == EACCES || error->number == ENOENT)) {
         free(found.path);
         return true;
     }
@@ -263,7 +265,8 @@ static void note_missing(const struct remote *remote, const char *sidecar, bool 
     if (asprintf(&path, "%s" STORE_MISSING_SUFFIX, sidecar) < 0)
         return;
     unlink(path);
-    if (is_it && remote->missing_seconds != 0 && store_output_create(&output, path, &options, &ignored))
+    if (is_it && remote->missing_seconds != 0 &&
+        store_output_create(&output, path, &options, &ignored))
         store_output_commit(&output, true, &result, &ignored);
     output_discard(&output);
     free(path);
@@ -324,21 +327,24 @@ static char *url_of(const struct remote *remote, const char *directory, const ch
 
     if (uuid != NULL && strcmp(end, DEBUGINFOD_END) == 0)
         length = asprintf(&url, "%s/%s" DEBUGINFOD_SECTION, remote->url, uuid_format(uuid, hex));
-    else
+    else if (uuid != NULL)
         length = asprintf(&url, "%s/%s", remote->url, path + strlen(directory) + 1);
+    else /* the path of a base is a real one, and need not begin with the directory */
+        length =
+            asprintf(&url, "%s/.build-id/" DELTA_BASES_NAME "%s", remote->url, strrchr(path, '/'));
     return length < 0 ? NULL : url;
 }
 
 /* Prepares the errand for a file at this path below the directory, which it takes over. */
-static bool plan(const struct remote *remote, struct errand *errand, const char *directory, char *path,
-                 const struct uuid *uuid, struct error *error)
+static bool plan(const struct remote *remote, struct errand *errand, const char *directory,
+                 char *path, const struct uuid *uuid, struct error *error)
 {
     *errand = (struct errand){.path = path, .uuid = uuid, .output = {.fd = -1}};
     if (path == NULL || (errand->url = url_of(remote, directory, path, uuid)) == NULL) {
         return error_out_of_memory(error, remote->url, sizeof(*errand));
     }
-    errand->request = (struct http_request){errand->url, remote->most, begin_file, receive_file, errand,
-                                            HTTP_ABSENT, {.message = ""}};
+    errand->request = (struct http_request){errand->url, remote->most, begin_file,     receive_file,
+                                            errand,      HTTP_ABSENT,  {.message = ""}};
     return true;
 }
 
@@ -381,15 +387,17 @@ static void fetch_base(struct remote *remote, const char *directory, struct http
     struct input input = {.fd = -1};
     struct errand base = {0};
     struct digest found;
+    struct stat status;
 
-    if (path != NULL && !file_is_missing(path, 0)) {
+    if (path != NULL && stat(path, &status) == 0) {
         free(path);
         return;
     }
     sidecar->result = HTTP_UNKEPT;
     if (plan(remote, &base, directory, path, NULL, &sidecar->error)) {
         go(remote, &base, 1);
-        if (base.request.result == HTTP_RECEIVED && output_map(&base.output, &input, &base.request.error)) {
+        if (base.request.result == HTTP_RECEIVED &&
+            output_map(&base.output, &input, &base.request.error)) {
             found = digest_of(input.bytes);
             if (digest_equal(&found, digest))
                 keep(&base);
@@ -404,7 +412,8 @@ static void fetch_base(struct remote *remote, const char *directory, struct http
         if (base.request.result == HTTP_ABSENT) {
             sidecar->result = HTTP_FAULTY;
             error_set(&sidecar->error,
-                      "%.500s: not there, or not the base that it was, and %.400s is a delta to it; put the "
+                      "%.500s: not there, or not the base that it was, and %.400s is a delta to "
+                      "it; put the "
                       "base back, or copy the sidecar there once more",
                       base.url, sidecar->url);
         }
@@ -428,8 +437,9 @@ static void check_and_keep(struct remote *remote, const char *directory, struct 
             !is_mapped || error_is_of_system(&request->error) ? HTTP_UNKEPT : HTTP_FAULTY;
     } else if (!uuid_equal(&sidecar->facts.uuid, errand->uuid)) {
         request->result = HTTP_FAULTY;
-        error_set(&request->error, "%s: is the sidecar of UUID %s; put that where it belongs, or give another "
-                                   "store",
+        error_set(&request->error,
+                  "%s: is the sidecar of UUID %s; put that where it belongs, or give another "
+                  "store",
                   errand->url, uuid_format(&sidecar->facts.uuid, hex));
     } else if (sidecar->base.is_needed) {
         fetch_base(remote, directory, request, delta_base_path(errand->path, &sidecar->base.digest),
@@ -441,15 +451,16 @@ static void check_and_keep(struct remote *remote, const char *directory, struct 
         keep(errand);
 }
 
-/* Fetches up to ERRANDS_MAX sidecars. *again is set if the cache could not be written, whose place is
- * taken then; *first is the first fault. */
+/* Fetches up to ERRANDS_MAX sidecars. *again is set if the cache could not be written, whose place
+ * is taken then; *first is the first fault. */
 static bool fetch_some(struct remote *remote, const struct uuid *uuids, size_t count, bool *again,
                        struct error *first, struct error *error)
 {
     const char *directory = remote->temporary != NULL ? remote->temporary : remote->cache;
     struct errand *errands = calloc(count + 1, sizeof(*errands));
     size_t errand_count = 0;
-    bool done = errands != NULL || error_out_of_memory(error, remote->url, count * sizeof(*errands));
+    bool done =
+        errands != NULL || error_out_of_memory(error, remote->url, count * sizeof(*errands));
 
     *again = directory == NULL;
     for (size_t i = 0; done && !*again && i < count; i++) {
