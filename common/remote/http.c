@@ -42,9 +42,9 @@ bool http_read_number(const char *name, long fallback, long *number, struct erro
 #define CONNECTIONS_MAX 8
 #define TIMEOUT_DEFAULT 90   /* seconds, as debuginfod's client has */
 #define SPEED_MIN       1024 /* bytes a second */
-/* After so many time-outs without a byte, libcurl has forgotten a transfer, as 7.88 does when
- * memory runs out while it connects; its own time-outs are forgotten, too. */
-#define SILENCES_MAX      3
+/* So many seconds after both time-outs, to connect and to send, libcurl has forgotten a transfer,
+ * as 7.88 does when memory runs out while it connects: then there are no time-outs either. */
+#define FORGOTTEN_SECONDS 10
 #define OTHER_BODY_MAX    65536
 #define HEADERS_SIZE_MAX  65536
 #define POLL_MILLISECONDS 1000
@@ -55,9 +55,21 @@ bool http_read_number(const char *name, long fallback, long *number, struct erro
 
 #define FUNCTIONS(F)                                                                               \
     F(global_init)                                                                                 \
-    F(easy_init) F(easy_cleanup) F(easy_setopt) F(easy_getinfo) F(easy_strerror) F(multi_init)     \
-        F(multi_cleanup) F(multi_setopt) F(multi_add_handle) F(multi_remove_handle)                \
-            F(multi_perform) F(multi_poll) F(multi_info_read) F(slist_append) F(slist_free_all)
+    F(easy_init)                                                                                   \
+    F(easy_cleanup)                                                                                \
+    F(easy_setopt)                                                                                 \
+    F(easy_getinfo)                                                                                \
+    F(easy_strerror)                                                                               \
+    F(multi_init)                                                                                  \
+    F(multi_cleanup)                                                                               \
+    F(multi_setopt)                                                                                \
+    F(multi_add_handle)                                                                            \
+    F(multi_remove_handle)                                                                         \
+    F(multi_perform)                                                                               \
+    F(multi_poll)                                                                                  \
+    F(multi_info_read)                                                                             \
+    F(slist_append)                                                                                \
+    F(slist_free_all)
 
 static struct {
     pthread_once_t once;
@@ -392,7 +404,7 @@ static void run(struct http *http, struct transfer *transfers, size_t count, uns
             out_of_memory(transfer);
     }
     http->heard = seconds();
-    while (running != 0 && seconds() - http->heard <= SILENCES_MAX * http->timeout &&
+    while (running != 0 && seconds() - http->heard <= 2 * http->timeout + FORGOTTEN_SECONDS &&
            curl.multi_perform(http->multi, &running) == CURLM_OK) {
         while ((message = curl.multi_info_read(http->multi, &left)) != NULL) {
             struct transfer *transfer = NULL;

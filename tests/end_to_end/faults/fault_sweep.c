@@ -29,6 +29,7 @@
 #include "tests/support/file_tree.h"
 
 #define RUN_SECONDS  5     /* a run takes a hundredth */
+#define URL_SECONDS  30    /* where it waits for a server, or believes that it does */
 #define ROUNDS       100   /* of a command, but with `all` */
 #define PLACES       200   /* of bytes that arrive as others, with `all` */
 #define REMOTE_STEP  7     /* of the memory that libraries for URLs ask for, with `all` */
@@ -124,7 +125,7 @@ static struct outcome run_words(const struct sweep *sweep, const char *words,
     struct outcome outcome;
 
     command.main_function = failing == NULL ? covsplit_main : failing_main;
-    command.timeout_seconds = RUN_SECONDS;
+    command.timeout_seconds = is_remote(sweep) ? URL_SECONDS : RUN_SECONDS;
     planned = failing == NULL ? (struct failing_call){0} : *failing;
     outcome = command_run(&command);
     command_free(&command);
