@@ -374,15 +374,26 @@ static void keep(struct errand *errand)
 
 /* ---- fetching ---- */
 
-/* Makes sure that the base of a sidecar is in the cache. */
+/* Makes sure that the base of a sidecar is in the cache. What is wrong with it is remembered by its
+ * digest, since it is the base of many. */
 static void fetch_base(struct remote *remote, const char *directory, struct http_request *sidecar,
                        char *path, const struct digest *digest)
 {
     struct input input = {.fd = -1};
     struct errand base = {0};
+    struct uuid name = {.size = sizeof(digest->bytes)};
+    const struct error *fault;
     struct digest found;
 
+    memcpy(name.bytes, digest->bytes, name.size);
+    fault = known_fault(remote, &name);
     if (path != NULL && !file_is_missing(path, 0)) {
+        free(path);
+        return;
+    }
+    if (fault != NULL) {
+        sidecar->result = HTTP_FAULTY;
+        sidecar->error = *fault;
         free(path);
         return;
     }
@@ -408,6 +419,8 @@ static void fetch_base(struct remote *remote, const char *directory, struct http
                       "base back, or copy the sidecar there once more",
                       base.url, sidecar->url);
         }
+        if (sidecar->result == HTTP_FAULTY)
+            note_fault(remote, &name, &sidecar->error);
     }
     free_errand(&base);
 }
