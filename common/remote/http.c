@@ -130,9 +130,17 @@ static bool read_headers(struct http *http, const char *path, struct error *erro
     return done;
 }
 
+/* NULL for an empty variable, too. */
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value == NULL || value[0] == '\0' ? NULL : value;
+}
+
 struct http *http_open(struct error *error)
 {
-    const char *headers = getenv("COVSPLIT_HTTP_HEADERS");
+    const char *headers = variable("COVSPLIT_HTTP_HEADERS");
     struct http *http;
 
     pthread_once(&curl.once, load_library);
@@ -145,11 +153,13 @@ struct http *http_open(struct error *error)
     if (http == NULL || (http->multi = curl.multi_init()) == NULL) {
         error_out_of_memory(error, "a connection", sizeof(*http));
     } else if (http_read_number("COVSPLIT_HTTP_TIMEOUT", TIMEOUT_DEFAULT, &http->timeout, error) &&
-               (headers == NULL || headers[0] == '\0' || read_headers(http, headers, error))) {
-        http->certificate = getenv("COVSPLIT_HTTP_CERTIFICATE");
-        http->authorities = getenv("CURL_CA_BUNDLE");
+               (headers == NULL || read_headers(http, headers, error))) {
+        if (http->timeout > INT_MAX / 1000) /* libcurl counts milliseconds */
+            http->timeout = INT_MAX / 1000;
+        http->certificate = variable("COVSPLIT_HTTP_CERTIFICATE");
+        http->authorities = variable("CURL_CA_BUNDLE");
         if (http->authorities == NULL)
-            http->authorities = getenv("SSL_CERT_FILE");
+            http->authorities = variable("SSL_CERT_FILE");
         curl.multi_setopt(http->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)CONNECTIONS_MAX);
         curl.multi_setopt(http->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, 2L * CONNECTIONS_MAX);
         return http;
@@ -331,16 +341,16 @@ static void finish(struct transfer *transfer, CURLcode code, unsigned tries)
     curl.easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
     if (request->result == HTTP_UNKEPT)
         return;
-    if (code == CURLE_OUT_OF_MEMORY) {
-        out_of_memory(transfer);
-    } else if (transfer->is_too_large || code == CURLE_FILESIZE_EXCEEDED) {
+    /* A header that is too long is out of memory, too, says libcurl 7: that is no fault of the machine. */
+    if (transfer->is_too_large || (code == CURLE_FILESIZE_EXCEEDED && status == 200)) {
         request->result = HTTP_FAULTY;
         error_set(&request->error,
                   "%.600s: has more than %llu bytes; raise the limit (--memory-limit) if the "
                   "server is to be "
                   "trusted",
                   request->url, (unsigned long long)request->most);
-    } else if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && status != 200)) {
+    } else if (code != CURLE_OK &&
+               (status == 200 || (code != CURLE_WRITE_ERROR && code != CURLE_FILESIZE_EXCEEDED))) {
         judge_failure(transfer, code, tries);
     } else if (status == 404 || status == 410) {
         request->result = HTTP_ABSENT;
