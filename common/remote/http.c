@@ -29,6 +29,7 @@ bool http_read_number(const char *name, long fallback, long *number, struct erro
 #include <curl/curl.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <strings.h>
 #include <time.h>
 
@@ -168,12 +169,51 @@ struct http *http_open(struct error *error)
     return NULL;
 }
 
+/* ---- SIGPIPE ---- */
+
+/* Writing to a connection that is gone, for TLS, raises it. What libcurl does about that, to ignore it for
+ * the whole process and undo that later, cannot be done by several threads: it is left ignored, or kills.
+ * So it is blocked in this thread. */
+struct without_pipe {
+    sigset_t before;
+    bool was_pending;
+};
+
+static struct without_pipe block_pipe(void)
+{
+    struct without_pipe blocked;
+    sigset_t pipe;
+
+    sigpending(&pipe);
+    blocked.was_pending = sigismember(&pipe, SIGPIPE) == 1;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &blocked.before);
+    return blocked;
+}
+
+static void unblock_pipe(const struct without_pipe *blocked)
+{
+    const struct timespec at_once = {0, 0};
+    sigset_t pipe;
+
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    if (!blocked->was_pending)
+        sigtimedwait(&pipe, NULL, &at_once);
+    pthread_sigmask(SIG_SETMASK, &blocked->before, NULL);
+}
+
 void http_close(struct http *http)
 {
+    struct without_pipe blocked;
+
     if (http == NULL)
         return;
+    blocked = block_pipe();
     if (http->multi != NULL)
         curl.multi_cleanup(http->multi);
+    unblock_pipe(&blocked);
     curl.slist_free_all(http->headers);
     free(http);
 }
@@ -236,6 +276,7 @@ static bool start(struct transfer *transfer)
 #define SET(option, value)                                                                         \
     failed = failed != CURLE_OK ? failed : curl.easy_setopt(easy, option, value)
     SET(CURLOPT_URL, transfer->url);
+    SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_PRIVATE, transfer);
     SET(CURLOPT_ERRORBUFFER, transfer->reason);
     SET(CURLOPT_WRITEFUNCTION, receive);
@@ -432,6 +473,7 @@ static void get_all(struct http *http, struct transfer *transfers, size_t count)
 void http_get(struct http *http, struct http_request *const *requests, size_t count)
 {
     struct transfer *transfers = calloc(count + 1, sizeof(*transfers));
+    struct without_pipe blocked;
 
     for (size_t i = 0; i < count; i++) {
         requests[i]->result = transfers == NULL ? HTTP_UNKEPT : HTTP_DOWN;
@@ -442,7 +484,9 @@ void http_get(struct http *http, struct http_request *const *requests, size_t co
     }
     if (transfers == NULL)
         return;
+    blocked = block_pipe();
     get_all(http, transfers, count);
+    unblock_pipe(&blocked);
     for (size_t i = 0; i < count; i++)
         free(transfers[i].url);
     free(transfers);
