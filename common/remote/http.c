@@ -29,6 +29,7 @@ bool http_read_number(const char *name, long fallback, long *number, struct erro
 #include <curl/curl.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <strings.h>
 #include <time.h>
 
@@ -155,9 +156,17 @@ static bool read_headers(struct http *http, const char *path, struct error *erro
     return done;
 }
 
+/* NULL for an empty variable, too. */
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value == NULL || value[0] == '\0' ? NULL : value;
+}
+
 struct http *http_open(struct error *error)
 {
-    const char *headers = getenv("COVSPLIT_HTTP_HEADERS");
+    const char *headers = variable("COVSPLIT_HTTP_HEADERS");
     struct http *http;
 
     pthread_once(&curl.once, load_library);
@@ -170,11 +179,13 @@ struct http *http_open(struct error *error)
     if (http == NULL || (http->multi = curl.multi_init()) == NULL) {
         error_out_of_memory(error, "a connection", sizeof(*http));
     } else if (http_read_number("COVSPLIT_HTTP_TIMEOUT", TIMEOUT_DEFAULT, &http->timeout, error) &&
-               (headers == NULL || headers[0] == '\0' || read_headers(http, headers, error))) {
-        http->certificate = getenv("COVSPLIT_HTTP_CERTIFICATE");
-        http->authorities = getenv("CURL_CA_BUNDLE");
+               (headers == NULL || read_headers(http, headers, error))) {
+        if (http->timeout > INT_MAX / 1000) /* libcurl counts milliseconds */
+            http->timeout = INT_MAX / 1000;
+        http->certificate = variable("COVSPLIT_HTTP_CERTIFICATE");
+        http->authorities = variable("CURL_CA_BUNDLE");
         if (http->authorities == NULL)
-            http->authorities = getenv("SSL_CERT_FILE");
+            http->authorities = variable("SSL_CERT_FILE");
         curl.multi_setopt(http->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)CONNECTIONS_MAX);
         curl.multi_setopt(http->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, 2L * CONNECTIONS_MAX);
         return http;
@@ -183,12 +194,51 @@ struct http *http_open(struct error *error)
     return NULL;
 }
 
+/* ---- SIGPIPE ---- */
+
+/* Writing to a connection that is gone, for TLS, raises it. What libcurl does about that, to ignore it for
+ * the whole process and undo that later, cannot be done by several threads: it is left ignored, or kills.
+ * So it is blocked in this thread. */
+struct without_pipe {
+    sigset_t before;
+    bool was_pending;
+};
+
+static struct without_pipe block_pipe(void)
+{
+    struct without_pipe blocked;
+    sigset_t pipe;
+
+    sigpending(&pipe);
+    blocked.was_pending = sigismember(&pipe, SIGPIPE) == 1;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &blocked.before);
+    return blocked;
+}
+
+static void unblock_pipe(const struct without_pipe *blocked)
+{
+    const struct timespec at_once = {0, 0};
+    sigset_t pipe;
+
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    if (!blocked->was_pending)
+        sigtimedwait(&pipe, NULL, &at_once);
+    pthread_sigmask(SIG_SETMASK, &blocked->before, NULL);
+}
+
 void http_close(struct http *http)
 {
+    struct without_pipe blocked;
+
     if (http == NULL)
         return;
+    blocked = block_pipe();
     if (http->multi != NULL)
         curl.multi_cleanup(http->multi);
+    unblock_pipe(&blocked);
     curl.slist_free_all(http->headers);
     free(http);
 }
@@ -252,6 +302,7 @@ static bool start(struct transfer *transfer)
 #define SET(option, value)                                                                         \
     failed = failed != CURLE_OK ? failed : curl.easy_setopt(easy, option, value)
     SET(CURLOPT_URL, transfer->url);
+    SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_PRIVATE, transfer);
     SET(CURLOPT_ERRORBUFFER, transfer->reason);
     SET(CURLOPT_WRITEFUNCTION, receive);
@@ -361,16 +412,16 @@ static void finish(struct transfer *transfer, CURLcode code, unsigned tries)
     curl.easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
     if (request->result == HTTP_UNKEPT)
         return;
-    if (code == CURLE_OUT_OF_MEMORY) {
-        out_of_memory(transfer);
-    } else if (transfer->is_too_large || code == CURLE_FILESIZE_EXCEEDED) {
+    /* A header that is too long is out of memory, too, says libcurl 7: that is no fault of the machine. */
+    if (transfer->is_too_large || (code == CURLE_FILESIZE_EXCEEDED && status == 200)) {
         request->result = HTTP_FAULTY;
         error_set(&request->error,
                   "%.600s: has more than %llu bytes; raise the limit (--memory-limit) if the "
                   "server is to be "
                   "trusted",
                   request->url, (unsigned long long)request->most);
-    } else if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && status != 200)) {
+    } else if (code != CURLE_OK &&
+               (status == 200 || (code != CURLE_WRITE_ERROR && code != CURLE_FILESIZE_EXCEEDED))) {
         judge_failure(transfer, code, tries);
     } else if (status == 404 || status == 410) {
         request->result = HTTP_ABSENT;
@@ -455,6 +506,7 @@ static void get_all(struct http *http, struct transfer *transfers, size_t count)
 void http_get(struct http *http, struct http_request *const *requests, size_t count)
 {
     struct transfer *transfers = calloc(count + 1, sizeof(*transfers));
+    struct without_pipe blocked;
 
     for (size_t i = 0; i < count; i++) {
         requests[i]->result = transfers == NULL ? HTTP_UNKEPT : HTTP_DOWN;
@@ -465,7 +517,9 @@ void http_get(struct http *http, struct http_request *const *requests, size_t co
     }
     if (transfers == NULL)
         return;
+    blocked = block_pipe();
     get_all(http, transfers, count);
+    unblock_pipe(&blocked);
     for (size_t i = 0; i < count; i++)
         free(transfers[i].url);
     free(transfers);

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -141,21 +141,69 @@ struct remote *remote_open(const char *url, uint64_t most, struct error *error)
     return remote;
 }
 
-/* For nftw. */
-static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place)
+/* ---- what is kept for the time being ---- */
+
+#define TEMPORARY_COUNT 64
+
+/* The temporary directories of this process, for when it ends by a signal. */
+static _Atomic(char *) temporaries[TEMPORARY_COUNT];
+
+/* Removes the directory and what is in it. For signal handlers, too, in which readdir is not allowed. */
+static void remove_directory(int parent, const char *path)
 {
-    (void)status;
-    (void)kind;
-    (void)place;
-    return remove(path);
+    struct entry {
+        uint64_t inode;
+        int64_t offset;
+        uint16_t size;
+        uint8_t kind;
+        char name[];
+    } *entry;
+    _Alignas(struct entry) char entries[2048];
+    int fd = openat(parent, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    long size;
+
+    while (fd >= 0 && (size = syscall(SYS_getdents64, fd, entries, sizeof(entries))) > 0) {
+        for (long at = 0; at < size; at += entry->size) {
+            entry = (struct entry *)(void *)(entries + at);
+            if (strcmp(entry->name, ".") != 0 && strcmp(entry->name, "..") != 0 &&
+                unlinkat(fd, entry->name, 0) != 0)
+                remove_directory(fd, entry->name);
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    unlinkat(parent, path, AT_REMOVEDIR);
+}
+
+void remote_remove_temporary(void)
+{
+    for (size_t i = 0; i < TEMPORARY_COUNT; i++) {
+        const char *path = temporaries[i];
+
+        if (path != NULL)
+            remove_directory(AT_FDCWD, path);
+    }
+}
+
+/* Puts the one in the place of the other. */
+static void note_temporary(char *before, char *after)
+{
+    for (size_t i = 0; i < TEMPORARY_COUNT; i++) {
+        char *expected = before;
+
+        if (atomic_compare_exchange_strong(&temporaries[i], &expected, after))
+            return;
+    }
 }
 
 void remote_close(struct remote *remote)
 {
     if (remote == NULL)
         return;
-    if (remote->temporary != NULL)
-        nftw(remote->temporary, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    if (remote->temporary != NULL) {
+        remove_directory(AT_FDCWD, remote->temporary);
+        note_temporary(remote->temporary, NULL);
+    }
     http_close(remote->http);
     pthread_mutex_destroy(&remote->lock);
     free(remote->faults);
@@ -178,8 +226,10 @@ static bool make_temporary(struct remote *remote, struct error *error)
     if (asprintf(&path, "%s/covsplit-XXXXXX", parent) < 0)
         return error_out_of_memory(error, remote->url, strlen(parent));
     remote->temporary = mkdtemp(path);
-    if (remote->temporary != NULL)
+    if (remote->temporary != NULL) {
+        note_temporary(NULL, path);
         return true;
+    }
     error_set_errno(error, errno,
                     "%s: what is fetched can be kept neither there nor in COVSPLIT_CACHE", path);
     free(path);
@@ -380,16 +430,27 @@ static void keep(struct errand *errand)
 
 /* ---- fetching ---- */
 
-/* Makes sure that the base of a sidecar is in the cache. */
+/* Makes sure that the base of a sidecar is in the cache. What is wrong with it is remembered by its
+ * digest, since it is the base of many. */
 static void fetch_base(struct remote *remote, const char *directory, struct http_request *sidecar,
                        char *path, const struct digest *digest)
 {
     struct input input = {.fd = -1};
     struct errand base = {0};
+    struct uuid name = {.size = sizeof(digest->bytes)};
+    const struct error *fault;
     struct digest found;
     struct stat status;
 
+    memcpy(name.bytes, digest->bytes, name.size);
+    fault = known_fault(remote, &name);
     if (path != NULL && stat(path, &status) == 0) {
+        free(path);
+        return;
+    }
+    if (fault != NULL) {
+        sidecar->result = HTTP_FAULTY;
+        sidecar->error = *fault;
         free(path);
         return;
     }
@@ -417,6 +478,8 @@ static void fetch_base(struct remote *remote, const char *directory, struct http
                       "base back, or copy the sidecar there once more",
                       base.url, sidecar->url);
         }
+        if (sidecar->result == HTTP_FAULTY)
+            note_fault(remote, &name, &sidecar->error);
     }
     free_errand(&base);
 }

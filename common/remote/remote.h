@@ -37,6 +37,10 @@ struct remote;
 struct remote *remote_open(const char *url, uint64_t most, struct error *error);
 void remote_close(struct remote *remote); /* NULL is allowed */
 
+/* Removes what remotes have kept for the time being, when the process ends without closing them. May
+ * be called in a signal handler. */
+void remote_remove_temporary(void);
+
 /* Makes sure that the cache has the sidecars of these UUIDs, and their bases, unless the server
  * lacks them. False with the first fault if it could not be asked for some, or sent something else;
  * the others are fetched. A fault is remembered for a minute, like what the server lacks. */
