@@ -196,9 +196,9 @@ struct http *http_open(struct error *error)
 
 /* ---- SIGPIPE ---- */
 
-/* Writing to a connection that is gone, for TLS, raises it. What libcurl does about that, to ignore it for
- * the whole process and undo that later, cannot be done by several threads: it is left ignored, or kills.
- * So it is blocked in this thread. */
+/* Writing to a connection that is gone, for TLS, raises it. What libcurl does about that, to ignore
+ * it for the whole process and undo that later, cannot be done by several threads: it is left
+ * ignored, or kills. So it is blocked in this thread. */
 struct without_pipe {
     sigset_t before;
     bool was_pending;
@@ -412,7 +412,8 @@ static void finish(struct transfer *transfer, CURLcode code, unsigned tries)
     curl.easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
     if (request->result == HTTP_UNKEPT)
         return;
-    /* A header that is too long is out of memory, too, says libcurl 7: that is no fault of the machine. */
+    /* A header that is too long is out of memory, too, says libcurl 7: that is no fault of the
+     * machine. */
     if (transfer->is_too_large || (code == CURLE_FILESIZE_EXCEEDED && status == 200)) {
         request->result = HTTP_FAULTY;
         error_set(&request->error,

@@ -148,7 +148,8 @@ struct remote *remote_open(const char *url, uint64_t most, struct error *error)
 /* The temporary directories of this process, for when it ends by a signal. */
 static _Atomic(char *) temporaries[TEMPORARY_COUNT];
 
-/* Removes the directory and what is in it. For signal handlers, too, in which readdir is not allowed. */
+/* Removes the directory and what is in it. For signal handlers, too, in which readdir is not
+ * allowed. */
 static void remove_directory(int parent, const char *path)
 {
     struct entry {
@@ -157,7 +158,7 @@ static void remove_directory(int parent, const char *path)
         uint16_t size;
         uint8_t kind;
         char name[];
-    } *entry;
+    } * entry;
     _Alignas(struct entry) char entries[2048];
     int fd = openat(parent, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     long size;

@@ -37,8 +37,8 @@ struct remote;
 struct remote *remote_open(const char *url, uint64_t most, struct error *error);
 void remote_close(struct remote *remote); /* NULL is allowed */
 
-/* Removes what remotes have kept for the time being, when the process ends without closing them. May
- * be called in a signal handler. */
+/* Removes what remotes have kept for the time being, when the process ends without closing them.
+ * May be called in a signal handler. */
 void remote_remove_temporary(void);
 
 /* Makes sure that the cache has the sidecars of these UUIDs, and their bases, unless the server
