@@ -51,10 +51,12 @@ bool http_read_number(const char *name, long fallback, long *number, struct erro
 
 /* ---- the library ---- */
 
+/* clang-format off */
 #define FUNCTIONS(F)                                                                               \
     F(global_init) F(easy_init) F(easy_cleanup) F(easy_setopt) F(easy_getinfo) F(easy_strerror)    \
     F(multi_init) F(multi_cleanup) F(multi_setopt) F(multi_add_handle) F(multi_remove_handle)      \
     F(multi_perform) F(multi_poll) F(multi_info_read) F(slist_append) F(slist_free_all)
+/* clang-format on */
 
 static struct {
     pthread_once_t once;
@@ -171,9 +173,9 @@ struct http *http_open(struct error *error)
 
 /* ---- SIGPIPE ---- */
 
-/* Writing to a connection that is gone, for TLS, raises it. What libcurl does about that, to ignore it for
- * the whole process and undo that later, cannot be done by several threads: it is left ignored, or kills.
- * So it is blocked in this thread. */
+/* Writing to a connection that is gone, for TLS, raises it. What libcurl does about that, to ignore
+ * it for the whole process and undo that later, cannot be done by several threads: it is left
+ * ignored, or kills. So it is blocked in this thread. */
 struct without_pipe {
     sigset_t before;
     bool was_pending;
@@ -353,11 +355,12 @@ static void judge_status(struct transfer *transfer, long status, unsigned tries)
     } else if (status == 401) {
         advice = "give what it asks for in ~/.netrc, or in a file for COVSPLIT_HTTP_HEADERS";
     } else if (status == 403) { /* as S3 says of what is not there */
-        advice = "give what it asks for in ~/.netrc, or in a file for COVSPLIT_HTTP_HEADERS (of a bucket: let "
-                 "readers list it)";
+        advice = "give what it asks for in ~/.netrc, or in a file for COVSPLIT_HTTP_HEADERS (of a "
+                 "bucket: let readers list it)";
     }
-    error_set(&request->error, "%.600s: the server answers %ld%s; %s, " OTHER_STORE, request->url, status,
-              status / 100 == 3 ? " and leads in a circle, or elsewhere than to the web" : "", advice);
+    error_set(
+        &request->error, "%.600s: the server answers %ld%s; %s, " OTHER_STORE, request->url, status,
+        status / 100 == 3 ? " and leads in a circle, or elsewhere than to the web" : "", advice);
 }
 
 static void judge_failure(struct transfer *transfer, CURLcode code, unsigned tries)
@@ -365,10 +368,12 @@ static void judge_failure(struct transfer *transfer, CURLcode code, unsigned tri
     struct http_request *request = transfer->request;
 
     /* What broke off may be this file's. */
-    request->result = transfer->has_begun && code != CURLE_OPERATION_TIMEDOUT ? HTTP_FAULTY : HTTP_DOWN;
+    request->result =
+        transfer->has_begun && code != CURLE_OPERATION_TIMEDOUT ? HTTP_FAULTY : HTTP_DOWN;
     transfer->is_unfinished = tries < TRIES && code != CURLE_OPERATION_TIMEDOUT &&
-                              code != CURLE_PEER_FAILED_VERIFICATION && code != CURLE_SSL_CERTPROBLEM &&
-                              code != CURLE_SSL_CACERT_BADFILE && code != CURLE_URL_MALFORMAT;
+                              code != CURLE_PEER_FAILED_VERIFICATION &&
+                              code != CURLE_SSL_CERTPROBLEM && code != CURLE_SSL_CACERT_BADFILE &&
+                              code != CURLE_URL_MALFORMAT;
     error_set(&request->error, "%.600s: cannot be fetched: %.200s; try again later, " OTHER_STORE,
               request->url,
               transfer->reason[0] != '\0' ? transfer->reason : curl.easy_strerror(code));
@@ -382,7 +387,8 @@ static void finish(struct transfer *transfer, CURLcode code, unsigned tries)
     curl.easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
     if (request->result == HTTP_UNKEPT)
         return;
-    /* A header that is too long is out of memory, too, says libcurl 7: that is no fault of the machine. */
+    /* A header that is too long is out of memory, too, says libcurl 7: that is no fault of the
+     * machine. */
     if (transfer->is_too_large || (code == CURLE_FILESIZE_EXCEEDED && status == 200)) {
         request->result = HTTP_FAULTY;
         error_set(&request->error,

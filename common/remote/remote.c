@@ -148,23 +148,27 @@ struct remote *remote_open(const char *url, uint64_t most, struct error *error)
 /* The temporary directories of this process, for when it ends by a signal. */
 static _Atomic(char *) temporaries[TEMPORARY_COUNT];
 
-/* Removes the directory and what is in it. For signal handlers, too, in which readdir is not allowed. */
+/* As Linux gives those of a directory. */
+struct entry {
+    uint64_t inode;
+    int64_t offset;
+    uint16_t size;
+    uint8_t kind;
+    char name[];
+};
+
+/* Removes the directory and what is in it. For signal handlers, too, in which readdir is not
+ * allowed. */
 static void remove_directory(int parent, const char *path)
 {
-    struct entry {
-        uint64_t inode;
-        int64_t offset;
-        uint16_t size;
-        uint8_t kind;
-        char name[];
-    } *entry;
-    _Alignas(struct entry) char entries[2048];
+    const struct entry *entry;
+    _Alignas(struct entry) char entries[2048] = {0};
     int fd = openat(parent, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     long size;
 
     while (fd >= 0 && (size = syscall(SYS_getdents64, fd, entries, sizeof(entries))) > 0) {
         for (long at = 0; at < size; at += entry->size) {
-            entry = (struct entry *)(void *)(entries + at);
+            entry = (const struct entry *)(const void *)(entries + at);
             if (strcmp(entry->name, ".") != 0 && strcmp(entry->name, "..") != 0 &&
                 unlinkat(fd, entry->name, 0) != 0)
                 remove_directory(fd, entry->name);
@@ -230,7 +234,8 @@ static bool make_temporary(struct remote *remote, struct error *error)
         note_temporary(NULL, path);
         return true;
     }
-    error_set_errno(error, errno, "%s: what is fetched can be kept neither there nor in COVSPLIT_CACHE", path);
+    error_set_errno(error, errno,
+                    "%s: what is fetched can be kept neither there nor in COVSPLIT_CACHE", path);
     free(path);
     return false;
 }
@@ -249,8 +254,8 @@ static bool is_whole(const char *path, struct error *error)
     return whole;
 }
 
-/* Like store_find in a directory, except that a file which is cut short, was never one of ours, or has
- * lost its base, is not there. */
+/* Like store_find in a directory, except that a file which is cut short, was never one of ours, or
+ * has lost its base, is not there. */
 static bool find_in(const char *directory, const struct uuid *uuid, struct store_match *match,
                     struct error *error)
 {
@@ -313,7 +318,8 @@ static void note_missing(const struct remote *remote, const char *sidecar, bool 
     if (asprintf(&path, "%s" STORE_MISSING_SUFFIX, sidecar) < 0)
         return;
     unlink(path);
-    if (is_it && remote->missing_seconds != 0 && store_output_create(&output, path, &options, &ignored))
+    if (is_it && remote->missing_seconds != 0 &&
+        store_output_create(&output, path, &options, &ignored))
         store_output_commit(&output, true, &result, &ignored);
     output_discard(&output);
     free(path);
@@ -380,15 +386,15 @@ static char *url_of(const struct remote *remote, const char *directory, const ch
 }
 
 /* Prepares the errand for a file at this path below the directory, which it takes over. */
-static bool plan(const struct remote *remote, struct errand *errand, const char *directory, char *path,
-                 const struct uuid *uuid, struct error *error)
+static bool plan(const struct remote *remote, struct errand *errand, const char *directory,
+                 char *path, const struct uuid *uuid, struct error *error)
 {
     *errand = (struct errand){.path = path, .uuid = uuid, .output = {.fd = -1}};
     if (path == NULL || (errand->url = url_of(remote, directory, path, uuid)) == NULL) {
         return error_out_of_memory(error, remote->url, sizeof(*errand));
     }
-    errand->request = (struct http_request){errand->url, remote->most, begin_file, receive_file, errand,
-                                            HTTP_ABSENT, {.message = ""}};
+    errand->request = (struct http_request){errand->url, remote->most, begin_file,     receive_file,
+                                            errand,      HTTP_ABSENT,  {.message = ""}};
     return true;
 }
 
@@ -450,7 +456,8 @@ static void fetch_base(struct remote *remote, const char *directory, struct http
     sidecar->result = HTTP_UNKEPT;
     if (plan(remote, &base, directory, path, NULL, &sidecar->error)) {
         go(remote, &base, 1);
-        if (base.request.result == HTTP_RECEIVED && output_map(&base.output, &input, &base.request.error)) {
+        if (base.request.result == HTTP_RECEIVED &&
+            output_map(&base.output, &input, &base.request.error)) {
             found = digest_of(input.bytes);
             if (digest_equal(&found, digest))
                 keep(&base);
@@ -465,7 +472,8 @@ static void fetch_base(struct remote *remote, const char *directory, struct http
         if (base.request.result == HTTP_ABSENT) {
             sidecar->result = HTTP_FAULTY;
             error_set(&sidecar->error,
-                      "%.500s: not there, or not the base that it was, and %.400s is a delta to it; put the "
+                      "%.500s: not there, or not the base that it was, and %.400s is a delta to "
+                      "it; put the "
                       "base back, or copy the sidecar there once more",
                       base.url, sidecar->url);
         }
@@ -491,8 +499,9 @@ static void check_and_keep(struct remote *remote, const char *directory, struct 
             !is_mapped || error_is_of_system(&request->error) ? HTTP_UNKEPT : HTTP_FAULTY;
     } else if (!uuid_equal(&sidecar->facts.uuid, errand->uuid)) {
         request->result = HTTP_FAULTY;
-        error_set(&request->error, "%s: is the sidecar of UUID %s; put that where it belongs, or give another "
-                                   "store",
+        error_set(&request->error,
+                  "%s: is the sidecar of UUID %s; put that where it belongs, or give another "
+                  "store",
                   errand->url, uuid_format(&sidecar->facts.uuid, hex));
     } else if (sidecar->base.is_needed) {
         fetch_base(remote, directory, request, delta_base_path(errand->path, &sidecar->base.digest),
@@ -504,15 +513,16 @@ static void check_and_keep(struct remote *remote, const char *directory, struct 
         keep(errand);
 }
 
-/* Fetches up to ERRANDS_MAX sidecars. *again is set if the cache could not be written, whose place is
- * taken then; *first is the first fault. */
+/* Fetches up to ERRANDS_MAX sidecars. *again is set if the cache could not be written, whose place
+ * is taken then; *first is the first fault. */
 static bool fetch_some(struct remote *remote, const struct uuid *uuids, size_t count, bool *again,
                        struct error *first, struct error *error)
 {
     const char *directory = remote->temporary != NULL ? remote->temporary : remote->cache;
     struct errand *errands = calloc(count + 1, sizeof(*errands));
     size_t errand_count = 0;
-    bool done = errands != NULL || error_out_of_memory(error, remote->url, count * sizeof(*errands));
+    bool done =
+        errands != NULL || error_out_of_memory(error, remote->url, count * sizeof(*errands));
 
     *again = directory == NULL;
     for (size_t i = 0; done && !*again && i < count; i++) {

@@ -3,8 +3,8 @@
  *
  * Any web server, bucket or CDN serves a store that was copied there: a sidecar is
  * GET URL/.build-id/ab/cdef....covsplit, and the base of a delta GET URL/.build-id/bases/HEX.base.
- * There are no lists. A URL that ends in "/buildid" is that of a debuginfod, which has the sidecar as
- * a section of the separate debug file: GET URL/UUID/section/.covsplit.
+ * There are no lists. A URL that ends in "/buildid" is that of a debuginfod, which has the sidecar
+ * as a section of the separate debug file: GET URL/UUID/section/.covsplit.
  *
  * What was fetched is kept in a directory, which is a store like any other: everyone else reads
  * sidecars from there. Each URL has a directory of its own, since nothing that one server says may
@@ -37,8 +37,8 @@ struct remote;
 struct remote *remote_open(const char *url, uint64_t most, struct error *error);
 void remote_close(struct remote *remote); /* NULL is allowed */
 
-/* Removes what remotes have kept for the time being, when the process ends without closing them. May
- * be called in a signal handler. */
+/* Removes what remotes have kept for the time being, when the process ends without closing them.
+ * May be called in a signal handler. */
 void remote_remove_temporary(void);
 
 /* Makes sure that the cache has the sidecars of these UUIDs, and their bases, unless the server

@@ -45,8 +45,9 @@ static bool add_store(struct store_list *list, char *text, uint64_t most, struct
     if (strncasecmp(text, FILE_SCHEME, scheme) == 0) {
         if (text[scheme] == '/' && strchr(text, '%') == NULL)
             return store_list_add(list, text + scheme, error);
-        return error_set(error, "%s: not the URL of a directory here; give file:///DIRECTORY, without '%%'",
-                         text);
+        return error_set(
+            error, "%s: not the URL of a directory here; give file:///DIRECTORY, without '%%'",
+            text);
     }
     if (!store_is_url(text))
         return store_list_add(list, text, error);

@@ -28,7 +28,8 @@ bool store_is_url(const char *text)
 
 bool store_check_directory(const char *store, struct error *error)
 {
-    size_t scheme = strspn(store, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
+    size_t scheme =
+        strspn(store, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
 
     return scheme == 0 || strncmp(store + scheme, "://", 3) != 0 ||
            error_set(
