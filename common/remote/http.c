@@ -36,13 +36,16 @@ bool http_read_number(const char *name, long fallback, long *number, struct erro
 #include "common/base/array.h"
 #include "common/base/file.h"
 
-#define TRIES             4
-#define FIRST_PAUSE       200 /* milliseconds; each further one is three times as long */
-#define RETRY_AFTER_MAX   10  /* seconds that a server may ask us to wait */
-#define REDIRECTS_MAX     8
-#define CONNECTIONS_MAX   8
-#define TIMEOUT_DEFAULT   90   /* seconds, as debuginfod's client has */
-#define SPEED_MIN         1024 /* bytes a second */
+#define TRIES           4
+#define FIRST_PAUSE     200 /* milliseconds; each further one is three times as long */
+#define RETRY_AFTER_MAX 10  /* seconds that a server may ask us to wait */
+#define REDIRECTS_MAX   8
+#define CONNECTIONS_MAX 8
+#define TIMEOUT_DEFAULT 90   /* seconds, as debuginfod's client has */
+#define SPEED_MIN       1024 /* bytes a second */
+/* After so many time-outs without a byte, libcurl has forgotten a transfer, as 7.88 does when
+ * memory runs out while it connects; its own time-outs are forgotten, too. */
+#define SILENCES_MAX      3
 #define OTHER_BODY_MAX    65536
 #define HEADERS_SIZE_MAX  65536
 #define POLL_MILLISECONDS 1000
@@ -85,11 +88,20 @@ struct http {
     struct curl_slist *headers;
     const char *certificate, *authorities; /* of the environment; may be NULL */
     long timeout;                          /* seconds */
+    time_t heard;                          /* when the last byte came, in seconds() */
 };
+
+static time_t seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
 
 /* One request, while it is carried out. */
 struct transfer {
-    const struct http *http;
+    struct http *http;
     struct http_request *request;
     CURL *easy;
     char *url; /* what is asked now: the request's, or where that led */
@@ -233,6 +245,7 @@ static size_t receive(char *data, size_t size, size_t count, void *context)
 
     curl.easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
     transfer->received += part.size;
+    transfer->http->heard = seconds();
     if (status != 200)
         return transfer->received <= OTHER_BODY_MAX ? part.size : 0;
     if (transfer->received > request->most) {
@@ -430,7 +443,9 @@ static void run(struct http *http, struct transfer *transfers, size_t count, uns
         if (transfer->url == NULL || !start(transfer))
             out_of_memory(transfer);
     }
-    while (running != 0 && curl.multi_perform(http->multi, &running) == CURLM_OK) {
+    http->heard = seconds();
+    while (running != 0 && seconds() - http->heard <= SILENCES_MAX * http->timeout &&
+           curl.multi_perform(http->multi, &running) == CURLM_OK) {
         while ((message = curl.multi_info_read(http->multi, &left)) != NULL) {
             struct transfer *transfer = NULL;
             CURLcode code = message->data.result;
@@ -444,6 +459,7 @@ static void run(struct http *http, struct transfer *transfers, size_t count, uns
             }
             finish(transfer, code, tries);
             stop(transfer);
+            http->heard = seconds();
         }
         if (running != 0)
             curl.multi_poll(http->multi, NULL, 0, POLL_MILLISECONDS, NULL);

@@ -254,8 +254,8 @@ static bool is_whole(const char *path, struct error *error)
     return whole;
 }
 
-/* Like store_find in a directory, except that a file which is cut short, was never one of ours, or
- * has lost its base, is not there. */
+/* Like store_find in a directory, except that a file which is cut short, was never one of ours, has
+ * lost its base, or may not be read, is not there. */
 static bool find_in(const char *directory, const struct uuid *uuid, struct store_match *match,
                     struct error *error)
 {
@@ -265,7 +265,8 @@ static bool find_in(const char *directory, const struct uuid *uuid, struct store
         return true;
     if (!store_find(directory, uuid, STORE_EXACT, &found, error))
         return false;
-    if (found.path != NULL && !is_whole(found.path, error) && !error_is_of_system(error)) {
+    if (found.path != NULL && !is_whole(found.path, error) &&
+        (error->number == 0 || error->number == EACCES || error->number == ENOENT)) {
         free(found.path);
         return true;
     }
@@ -380,8 +381,11 @@ static char *url_of(const struct remote *remote, const char *directory, const ch
 
     if (uuid != NULL && strcmp(end, DEBUGINFOD_END) == 0)
         length = asprintf(&url, "%s/%s" DEBUGINFOD_SECTION, remote->url, uuid_format(uuid, hex));
-    else
+    else if (uuid != NULL)
         length = asprintf(&url, "%s/%s", remote->url, path + strlen(directory) + 1);
+    else /* the path of a base is a real one, and need not begin with the directory */
+        length =
+            asprintf(&url, "%s/.build-id/" DELTA_BASES_NAME "%s", remote->url, strrchr(path, '/'));
     return length < 0 ? NULL : url;
 }
 
@@ -440,10 +444,11 @@ static void fetch_base(struct remote *remote, const char *directory, struct http
     struct uuid name = {.size = sizeof(digest->bytes)};
     const struct error *fault;
     struct digest found;
+    struct stat status;
 
     memcpy(name.bytes, digest->bytes, name.size);
     fault = known_fault(remote, &name);
-    if (path != NULL && !file_is_missing(path, 0)) {
+    if (path != NULL && stat(path, &status) == 0) {
         free(path);
         return;
     }
