@@ -49,6 +49,7 @@ bool http_read_number(const char *name, long fallback, long *number, struct erro
 #define OTHER_BODY_MAX    65536
 #define HEADERS_SIZE_MAX  65536
 #define POLL_MILLISECONDS 1000
+#define SPEED_SPAN        6 /* seconds, after which libcurl knows that it is slow */
 
 #define OTHER_STORE       "or give another store"
 
@@ -169,7 +170,8 @@ struct http *http_open(struct error *error)
         error_out_of_memory(error, "a connection", sizeof(*http));
     } else if (http_read_number("COVSPLIT_HTTP_TIMEOUT", TIMEOUT_DEFAULT, &http->timeout, error) &&
                (headers == NULL || read_headers(http, headers, error))) {
-        if (http->timeout > INT_MAX / 1000) /* libcurl counts milliseconds */
+        /* libcurl counts milliseconds; 0 is without end. */
+        if (http->timeout == 0 || http->timeout > INT_MAX / 1000)
             http->timeout = INT_MAX / 1000;
         http->certificate = variable("COVSPLIT_HTTP_CERTIFICATE");
         http->authorities = variable("CURL_CA_BUNDLE");
@@ -444,7 +446,7 @@ static void run(struct http *http, struct transfer *transfers, size_t count, uns
             out_of_memory(transfer);
     }
     http->heard = seconds();
-    while (running != 0 && seconds() - http->heard <= SILENCES_MAX * http->timeout &&
+    while (running != 0 && seconds() - http->heard <= SILENCES_MAX * http->timeout + SPEED_SPAN &&
            curl.multi_perform(http->multi, &running) == CURLM_OK) {
         while ((message = curl.multi_info_read(http->multi, &left)) != NULL) {
             struct transfer *transfer = NULL;
