@@ -54,23 +54,12 @@ bool http_read_number(const char *name, long fallback, long *number, struct erro
 
 /* ---- the library ---- */
 
+/* clang-format off */
 #define FUNCTIONS(F)                                                                               \
-    F(global_init)                                                                                 \
-    F(easy_init)                                                                                   \
-    F(easy_cleanup)                                                                                \
-    F(easy_setopt)                                                                                 \
-    F(easy_getinfo)                                                                                \
-    F(easy_strerror)                                                                               \
-    F(multi_init)                                                                                  \
-    F(multi_cleanup)                                                                               \
-    F(multi_setopt)                                                                                \
-    F(multi_add_handle)                                                                            \
-    F(multi_remove_handle)                                                                         \
-    F(multi_perform)                                                                               \
-    F(multi_poll)                                                                                  \
-    F(multi_info_read)                                                                             \
-    F(slist_append)                                                                                \
-    F(slist_free_all)
+    F(global_init) F(easy_init) F(easy_cleanup) F(easy_setopt) F(easy_getinfo) F(easy_strerror)    \
+    F(multi_init) F(multi_cleanup) F(multi_setopt) F(multi_add_handle) F(multi_remove_handle)      \
+    F(multi_perform) F(multi_poll) F(multi_info_read) F(slist_append) F(slist_free_all)
+/* clang-format on */
 
 static struct {
     pthread_once_t once;
@@ -180,7 +169,8 @@ struct http *http_open(struct error *error)
         error_out_of_memory(error, "a connection", sizeof(*http));
     } else if (http_read_number("COVSPLIT_HTTP_TIMEOUT", TIMEOUT_DEFAULT, &http->timeout, error) &&
                (headers == NULL || read_headers(http, headers, error))) {
-        if (http->timeout > INT_MAX / 1000) /* libcurl counts milliseconds */
+        /* libcurl counts milliseconds; 0 is without end. */
+        if (http->timeout == 0 || http->timeout > INT_MAX / 1000)
             http->timeout = INT_MAX / 1000;
         http->certificate = variable("COVSPLIT_HTTP_CERTIFICATE");
         http->authorities = variable("CURL_CA_BUNDLE");
@@ -380,8 +370,7 @@ static void judge_status(struct transfer *transfer, long status, unsigned tries)
         advice = "give what it asks for in ~/.netrc, or in a file for COVSPLIT_HTTP_HEADERS";
     } else if (status == 403) { /* as S3 says of what is not there */
         advice = "give what it asks for in ~/.netrc, or in a file for COVSPLIT_HTTP_HEADERS (of a "
-                 "bucket: let "
-                 "readers list it)";
+                 "bucket: let readers list it)";
     }
     error_set(
         &request->error, "%.600s: the server answers %ld%s; %s, " OTHER_STORE, request->url, status,

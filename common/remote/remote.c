@@ -148,24 +148,27 @@ struct remote *remote_open(const char *url, uint64_t most, struct error *error)
 /* The temporary directories of this process, for when it ends by a signal. */
 static _Atomic(char *) temporaries[TEMPORARY_COUNT];
 
+/* As Linux gives those of a directory. */
+struct entry {
+    uint64_t inode;
+    int64_t offset;
+    uint16_t size;
+    uint8_t kind;
+    char name[];
+};
+
 /* Removes the directory and what is in it. For signal handlers, too, in which readdir is not
  * allowed. */
 static void remove_directory(int parent, const char *path)
 {
-    struct entry {
-        uint64_t inode;
-        int64_t offset;
-        uint16_t size;
-        uint8_t kind;
-        char name[];
-    } * entry;
-    _Alignas(struct entry) char entries[2048];
+    const struct entry *entry;
+    _Alignas(struct entry) char entries[2048] = {0};
     int fd = openat(parent, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     long size;
 
     while (fd >= 0 && (size = syscall(SYS_getdents64, fd, entries, sizeof(entries))) > 0) {
         for (long at = 0; at < size; at += entry->size) {
-            entry = (struct entry *)(void *)(entries + at);
+            entry = (const struct entry *)(const void *)(entries + at);
             if (strcmp(entry->name, ".") != 0 && strcmp(entry->name, "..") != 0 &&
                 unlinkat(fd, entry->name, 0) != 0)
                 remove_directory(fd, entry->name);

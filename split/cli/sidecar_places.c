@@ -430,9 +430,9 @@ bool uuid_list_add_file(struct uuid_list *list, const char *path, bool of_all, s
         struct profile_uuids uuids = {.profile = &profile};
 
         profile_open_indexed(&profile, input.bytes);
-        while (profile_next_uuid(&uuids, &uuid, &source))
+        for (done = false; profile_next_uuid(&uuids, &uuid, &source); done = true)
             add_uuid(list, &uuid);
-        done = list->count != 0 || !profile_has_no_uuid(&profile, path, error);
+        done = done || profile_has_no_uuid(&profile, path, error);
     } else {
         for (done = profile_reader_first(&reader, &profile, error); done && found;
              done = done && profile_reader_next(&reader, &profile, &found, error)) {
@@ -440,7 +440,7 @@ bool uuid_list_add_file(struct uuid_list *list, const char *path, bool of_all, s
             if (uuid.size != 0 && (of_all || profile_needs_sidecar(&profile)))
                 add_uuid(list, &uuid);
             else if (uuid.size == 0)
-                done = !profile_has_no_uuid(&profile, path, error);
+                done = profile_has_no_uuid(&profile, path, error);
         }
     }
     profile_reader_free(&reader);
