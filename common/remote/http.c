@@ -305,7 +305,8 @@ static bool start(struct transfer *transfer)
     SET(CURLOPT_CONNECTTIMEOUT, http->timeout);
     SET(CURLOPT_LOW_SPEED_TIME, http->timeout);
     SET(CURLOPT_LOW_SPEED_LIMIT, (long)SPEED_MIN);
-    SET(CURLOPT_PIPEWAIT, 1L);
+    if (strncasecmp(transfer->url, "https", 5) == 0) /* of HTTP/2: one connection for all */
+        SET(CURLOPT_PIPEWAIT, 1L);
     if (has_same_origin(transfer->url, transfer->request->url)) {
         SET(CURLOPT_HTTPHEADER, http->headers);
         if (http->certificate != NULL)

@@ -42,7 +42,7 @@ struct remote {
     char *cache; /* NULL: there is no place for one */
     uint64_t most;
     long missing_seconds;
-    atomic_flag has_warned;
+    atomic_flag has_warned[REMOTE_IS_UNPROVEN + 1];
     pthread_mutex_t lock; /* of what follows, and while something is fetched */
     char *temporary;      /* where files are kept since the cache could not be written; or NULL */
     struct http *http;    /* NULL: nothing was asked yet */
@@ -235,7 +235,7 @@ static bool make_temporary(struct remote *remote, struct error *error)
         return true;
     }
     error_set_errno(error, errno,
-                    "%s: what is fetched can be kept neither there nor in COVSPLIT_CACHE", path);
+                    "%s: what is fetched can be kept neither there nor in COVSPLIT_CACHE", parent);
     free(path);
     return false;
 }
@@ -619,7 +619,7 @@ bool remote_has(struct remote *remote, const struct uuid *uuid)
     return is_there;
 }
 
-bool remote_is_first_warning(struct remote *remote)
+bool remote_is_first_warning(struct remote *remote, enum remote_warning warning)
 {
-    return !atomic_flag_test_and_set(&remote->has_warned);
+    return !atomic_flag_test_and_set(&remote->has_warned[warning]);
 }

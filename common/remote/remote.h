@@ -54,7 +54,10 @@ bool remote_find(struct remote *remote, const struct uuid *uuid, struct store_ma
 /* Like store_find in the cache alone. */
 bool remote_has(struct remote *remote, const struct uuid *uuid);
 
+/* Of what a store at a URL is warned once. */
+enum remote_warning { REMOTE_FAILS, REMOTE_IS_UNPROVEN };
+
 /* True the first time. */
-bool remote_is_first_warning(struct remote *remote);
+bool remote_is_first_warning(struct remote *remote, enum remote_warning warning);
 
 #endif

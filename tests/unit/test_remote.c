@@ -236,7 +236,9 @@ START_TEST(test_failure)
     ck_assert(!finds(remote, &unknown, &fails) && fails);
     ck_assert(finds(remote, &known, &fails) && !fails);
     ck_assert_uint_eq(server.requests, 5);
-    ck_assert(remote_is_first_warning(remote) && !remote_is_first_warning(remote));
+    ck_assert(remote_is_first_warning(remote, REMOTE_FAILS));
+    ck_assert(!remote_is_first_warning(remote, REMOTE_FAILS));
+    ck_assert(remote_is_first_warning(remote, REMOTE_IS_UNPROVEN));
     store_list_close(&list);
     end(&fixture);
 }
