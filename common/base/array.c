@@ -188,7 +188,8 @@ void intern_table_free(struct intern_table *table)
 /* The entry of the key, or the free entry where it belongs. A table is at most half full. */
 static struct intern_entry *entry_of(const struct intern_table *table, uint64_t key)
 {
-    size_t place = (size_t)XXH3_64bits_withSeed(&key, sizeof(key), table->seed);
+    /* The high bits of the product depend on all of the key. */
+    size_t place = (size_t)__builtin_bswap64(key * table->seed);
 
     for (;; place++) {
         struct intern_entry *entry = &table->entries[place & (table->capacity - 1)];

@@ -168,6 +168,16 @@ bool buffer_append_zeros(struct buffer *buffer, size_t size);
 bool buffer_append_uleb128(struct buffer *buffer, uint64_t value);
 void buffer_free(struct buffer *buffer);
 
+/* buffer_append for a few bytes in a hot loop: a call only if there is no room. */
+static inline bool buffer_append_few(struct buffer *buffer, const void *data, size_t size)
+{
+    if (buffer->failed || size > buffer->capacity - buffer->size)
+        return buffer_append(buffer, data, size);
+    memcpy(buffer->data + buffer->size, data, size);
+    buffer->size += size;
+    return true;
+}
+
 /* Takes an unsigned LEB128 number off the front of *view. If it is truncated or does not fit 64
  * bits, returns false and leaves *view unchanged. */
 bool bytes_take_uleb128(struct bytes *view, uint64_t *value);

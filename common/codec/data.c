@@ -62,6 +62,17 @@ static unsigned choose_code(const struct name_refs *refs, uint64_t number, uint6
     return CODE_FAR;
 }
 
+/* The number of a name: the next one, or what a look-up finds. False if it has none. */
+static bool find_number(const struct name_refs *refs, uint64_t reference, uint64_t *number)
+{
+    const struct names *names = refs->names;
+
+    *number = refs->next;
+    return names != NULL &&
+           ((refs->next < names->count && names->references[refs->next] == reference) ||
+            intern_table_find(&names->by_reference, reference, number));
+}
+
 void name_refs_put(struct name_refs *refs, uint64_t reference, struct buffer *codes,
                    struct buffer *operands)
 {
@@ -69,7 +80,7 @@ void name_refs_put(struct name_refs *refs, uint64_t reference, struct buffer *co
     unsigned code = CODE_NO_NAME;
     uint8_t byte, bytes[8];
 
-    if (refs->names != NULL && intern_table_find(&refs->names->by_reference, reference, &number)) {
+    if (find_number(refs, reference, &number)) {
         code = choose_code(refs, number, &difference);
         pass_name(refs, code, number);
     }

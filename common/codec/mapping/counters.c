@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Inlined, since hashing a few bytes is most of the work of writing. */
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "common/base/array.h"
 
 /* Mappings with deeper expressions are stored raw, because the functions here are recursive. */
@@ -227,8 +223,8 @@ static bool start_tables(struct counters *counters, size_t count)
 static enum result find_node(struct counters *counters, uint32_t tag, uint32_t left, uint32_t right,
                              uint32_t *index)
 {
-    uint32_t key[3] = {left, right, tag};
-    size_t place = (size_t)XXH3_64bits_withSeed(key, sizeof(key), counters->seed);
+    /* Few differ in the tag only. The high bits of the product depend on both sides. */
+    size_t place = (size_t)__builtin_bswap64(((uint64_t)left << 32 | right) * counters->seed);
 
     for (;; place++) {
         uint32_t *bucket = &counters->buckets[place & (counters->bucket_count - 1)];
@@ -393,18 +389,16 @@ static inline unsigned find_used(const struct counters *counters, uint32_t value
     return place;
 }
 
-/* Makes this value the one that was used last. */
+/* Makes this value the one that was used last: the others move back by a place, up to its own. */
 static inline uint32_t use(struct counters *counters, uint32_t value)
 {
-    unsigned place = find_used(counters, value);
+    uint32_t before = value, moved = VALUE_ZERO;
 
-    if (value == VALUE_ZERO)
-        return value;
-    if (place == VALUES_USED)
-        place--;
-    for (; place != 0; place--)
-        counters->used[place] = counters->used[place - 1];
-    counters->used[0] = value;
+    for (unsigned i = 0; value != VALUE_ZERO && moved != value && i < VALUES_USED; i++) {
+        moved = counters->used[i];
+        counters->used[i] = before;
+        before = moved;
+    }
     return value;
 }
 
@@ -471,17 +465,18 @@ static bool is_next(const struct counters *counters, uint32_t counter)
 static uint8_t choose_token(const struct counters *counters, uint32_t counter, uint64_t back)
 {
     uint32_t value = value_of(counters, counter);
-    unsigned place = find_used(counters, value);
+    unsigned place;
 
     if (value == VALUE_ZERO)
         return TOKEN_ZERO;
+    if (value == VALUE_NONE && counter_is_expression(counter))
+        return COUNTER_TAG(counter);
+    if (value == VALUE_NONE)
+        return is_next(counters, counter) ? TOKEN_NEXT : TOKEN_NUMBER;
+    place = find_used(counters, value);
     if (place != VALUES_USED)
         return (uint8_t)(TOKEN_USED + place);
-    if (value != VALUE_NONE)
-        return back < TOKENS_RECENT ? (uint8_t)(TOKEN_RECENT + back) : TOKEN_OLD;
-    if (counter_is_expression(counter))
-        return COUNTER_TAG(counter);
-    return is_next(counters, counter) ? TOKEN_NEXT : TOKEN_NUMBER;
+    return back < TOKENS_RECENT ? (uint8_t)(TOKEN_RECENT + back) : TOKEN_OLD;
 }
 
 /* Codes a counter without its context, and returns its value. */
@@ -538,12 +533,23 @@ static bool is_made_of(const struct counters *counters, uint32_t counter, uint32
     return node->left == left && node->right == right;
 }
 
+/* The symbol of a value that has occurred, without its context. */
+static uint8_t symbol_of_value(const struct counters *counters, uint32_t value)
+{
+    unsigned place = 0;
+
+    if (value == VALUE_ZERO)
+        return SYMBOL_ZERO;
+    while (place < SYMBOLS_USED && counters->used[place] != value)
+        place++;
+    return (uint8_t)(SYMBOL_USED + place);
+}
+
 static uint8_t choose_code_symbol(const struct counters *counters, struct counter_context context,
                                   uint32_t counter)
 {
     const uint32_t *values = counters->values;
     uint32_t value = value_of(counters, counter), enclosing = values[context.enclosing];
-    unsigned place = find_used(counters, value);
 
     if (value == VALUE_NONE) {
         if (is_made_of(counters, counter, COUNTER_SUBTRACT, enclosing, values[context.completed]))
@@ -556,8 +562,7 @@ static uint8_t choose_code_symbol(const struct counters *counters, struct counte
     return value == VALUE_ZERO          ? SYMBOL_ZERO
            : value == context.enclosing ? SYMBOL_ENCLOSING
            : value == context.completed ? SYMBOL_COMPLETED
-           : place < SYMBOLS_USED       ? (uint8_t)(SYMBOL_USED + place)
-                                        : SYMBOL_TOKEN;
+                                        : symbol_of_value(counters, value);
 }
 
 /* Codes a counter whose symbol is one of those that code and branches share. */
@@ -649,12 +654,9 @@ static uint8_t choose_side_symbol(const struct counters *counters, uint32_t cond
                                   uint32_t counter, uint32_t other)
 {
     uint32_t value = value_of(counters, counter);
-    unsigned place = find_used(counters, value);
 
-    if (value == VALUE_ZERO)
-        return SYMBOL_ZERO;
     if (value != VALUE_NONE)
-        return place < SYMBOLS_USED ? (uint8_t)(SYMBOL_USED + place) : SYMBOL_TOKEN;
+        return symbol_of_value(counters, value);
     if (other != COUNTER_NONE &&
         is_made_of(counters, counter, COUNTER_SUBTRACT, counters->values[condition], other))
         return SYMBOL_DIFFERENCE;

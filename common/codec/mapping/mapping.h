@@ -86,31 +86,13 @@ static inline void coder_fail(struct mapping_coder *coder, enum result result)
 /* Reads a number of any size. */
 uint64_t coder_take_long(struct mapping_coder *coder, unsigned stream);
 
-static inline uint64_t code_number(struct mapping_coder *coder, unsigned stream, uint64_t number)
-{
-    struct cursor *cursor = &coder->cursors[stream];
-
-    if (coder->is_writing)
-        buffer_append_uleb128(&coder->streams->stream[stream], number);
-    else if (cursor->at != cursor->end && *cursor->at < 0x80)
-        number = *cursor->at++;
-    else
-        number = coder_take_long(coder, stream);
-    return number;
-}
-
 static inline uint8_t code_byte(struct mapping_coder *coder, unsigned stream, unsigned byte)
 {
     struct cursor *cursor = &coder->cursors[stream];
     uint8_t value = (uint8_t)byte;
 
     if (coder->is_writing) {
-        struct buffer *buffer = &coder->streams->stream[stream];
-
-        if (buffer->size < buffer->capacity)
-            buffer->data[buffer->size++] = value;
-        else
-            buffer_append(buffer, &value, 1);
+        buffer_append_few(&coder->streams->stream[stream], &value, 1);
     } else if (cursor->at != cursor->end) {
         value = *cursor->at++;
     } else {
@@ -118,6 +100,21 @@ static inline uint8_t code_byte(struct mapping_coder *coder, unsigned stream, un
         value = 0;
     }
     return value;
+}
+
+static inline uint64_t code_number(struct mapping_coder *coder, unsigned stream, uint64_t number)
+{
+    struct cursor *cursor = &coder->cursors[stream];
+
+    if (coder->is_writing && number < 0x80)
+        code_byte(coder, stream, (unsigned)number);
+    else if (coder->is_writing)
+        buffer_append_uleb128(&coder->streams->stream[stream], number);
+    else if (cursor->at != cursor->end && *cursor->at < 0x80)
+        number = *cursor->at++;
+    else
+        number = coder_take_long(coder, stream);
+    return number;
 }
 
 /* All numbers in a mapping have 32 bits. */

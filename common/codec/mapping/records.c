@@ -87,7 +87,7 @@ bool patterns_add(struct patterns *patterns, const struct region_pattern *patter
     }
     patterns->uses[place].count++;
     stored = (uint32_t)place;
-    return buffer_append(&patterns->sequence, &stored, sizeof(stored));
+    return buffer_append_few(&patterns->sequence, &stored, sizeof(stored));
 }
 
 static int by_pattern(const void *first, const void *second)

@@ -533,7 +533,7 @@ static bool find_template(struct regions *regions, const struct region *first, u
         uint32_t fields[5] = {region->kind | (uint32_t)region->is_gap << 3, region->line,
                               region->column, region->num_lines, region->column_end};
 
-        buffer_append(&regions->key, fields, sizeof(fields));
+        buffer_append_few(&regions->key, fields, sizeof(fields));
     }
     digest = digest_of(buffer_view(&regions->key));
     return !regions->key.failed &&
