@@ -58,11 +58,15 @@ static bool list_records(struct record_list *list, struct bytes content, bool bi
     return true;
 }
 
-/* The number of the record at that offset; the count of all if there is none. */
-static size_t find_record(const struct record_list *list, uint64_t offset)
+/* The number of the record at that offset; the count of all if there is none. It is mostly the one
+ * that is expected. */
+static size_t find_record(const struct record_list *list, uint64_t offset, size_t expected)
 {
-    size_t next = array_count_up_to(list->records, list->count, sizeof(*list->records), offset);
+    size_t next;
 
+    if (expected < list->count && list->records[expected].offset == offset)
+        return expected;
+    next = array_count_up_to(list->records, list->count, sizeof(*list->records), offset);
     return next != 0 && list->records[next - 1].offset == offset ? next - 1 : list->count;
 }
 
@@ -220,7 +224,8 @@ static bool match_symbol(const struct symbol_cut *cut, const struct record_list 
     if (symbol->st_shndx != cut->records.section || symbol->st_name == 0 ||
         names.data[symbol->st_name - 1] != '\0')
         return false;
-    number = find_record(list, symbol->st_value - cut->records.address);
+    number = find_record(list, symbol->st_value - cut->records.address,
+                         cut->count == 0 ? 0 : cut->taken[cut->count - 1].record + 1);
     if (number == list->count || symbol->st_size != list->records[number].size ||
         number > UINT32_MAX)
         return false;
