@@ -306,15 +306,19 @@ static const struct option_description repack_options[] = {
     VERBOSE("print what was done with each sidecar"),
 };
 
-/* Options of store add and store copy. */
+#define STORE_ADD_OPTIONS                                                                          \
+    FLAG(OPTION_REPLACE, "replace", NO_LETTER,                                                     \
+         "replace a different sidecar that has the same UUID"),                                    \
+        FLAG(OPTION_VERIFY, "verify", NO_LETTER,                                                   \
+             "decompress and check everything in a sidecar first"),                                \
+        MEMORY_LIMIT, VERBOSE("print where each sidecar was copied to")
+
+static const struct option_description store_add_options[] = {STORE_ADD_OPTIONS};
+
 static const struct option_description store_copy_options[] = {
     VALUE(OPTION_FOR, TEXT, "for", NO_LETTER, "PROFILE",
           "copy the sidecars of the images that PROFILE is of", .repeats = true),
-    FLAG(OPTION_REPLACE, "replace", NO_LETTER,
-         "replace a different sidecar that has the same UUID"),
-    FLAG(OPTION_VERIFY, "verify", NO_LETTER, "decompress and check everything in a sidecar first"),
-    MEMORY_LIMIT,
-    VERBOSE("print where each sidecar was copied to"),
+    STORE_ADD_OPTIONS,
 };
 
 static const struct option_description store_delta_options[] = {
@@ -660,7 +664,7 @@ const struct command commands[] = {
      "under that UUID, this is an error unless --replace is given. Placeholders are skipped.\n"
      "If a sidecar is damaged, an error names it, the others are copied, and the exit status\n"
      "is 1.\n",
-     OPTIONS(store_copy_options), "SIDECAR", 2, OPERANDS_ANY, .run = command_store_add},
+     OPTIONS(store_add_options), "SIDECAR", 2, OPERANDS_ANY, .run = command_store_add},
     {"store check", "Check all sidecars of a store",
      "[--memory-limit SIZE] [-j N] [--json | -v] DIR",
      "Checks every digest, that each sidecar is in the place of its UUID, and that no file\n"

@@ -29,19 +29,23 @@ bool http_read_number(const char *name, long fallback, long *number, struct erro
 #include <curl/curl.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <strings.h>
 #include <time.h>
 
 #include "common/base/array.h"
 #include "common/base/file.h"
 
-#define TRIES             4
-#define FIRST_PAUSE       200 /* milliseconds; each further one is three times as long */
-#define RETRY_AFTER_MAX   10  /* seconds that a server may ask us to wait */
-#define REDIRECTS_MAX     8
-#define CONNECTIONS_MAX   8
-#define TIMEOUT_DEFAULT   90   /* seconds, as debuginfod's client has */
-#define SPEED_MIN         1024 /* bytes a second */
+#define TRIES           4
+#define FIRST_PAUSE     200 /* milliseconds; each further one is three times as long */
+#define RETRY_AFTER_MAX 10  /* seconds that a server may ask us to wait */
+#define REDIRECTS_MAX   8
+#define CONNECTIONS_MAX 8
+#define TIMEOUT_DEFAULT 90   /* seconds, as debuginfod's client has */
+#define SPEED_MIN       1024 /* bytes a second */
+/* So many seconds after both time-outs, to connect and to send, libcurl has forgotten a transfer,
+ * as 7.88 does when memory runs out while it connects: then there are no time-outs either. */
+#define FORGOTTEN_SECONDS 10
 #define OTHER_BODY_MAX    65536
 #define HEADERS_SIZE_MAX  65536
 #define POLL_MILLISECONDS 1000
@@ -50,10 +54,12 @@ bool http_read_number(const char *name, long fallback, long *number, struct erro
 
 /* ---- the library ---- */
 
+/* clang-format off */
 #define FUNCTIONS(F)                                                                               \
     F(global_init) F(easy_init) F(easy_cleanup) F(easy_setopt) F(easy_getinfo) F(easy_strerror)    \
     F(multi_init) F(multi_cleanup) F(multi_setopt) F(multi_add_handle) F(multi_remove_handle)      \
     F(multi_perform) F(multi_poll) F(multi_info_read) F(slist_append) F(slist_free_all)
+/* clang-format on */
 
 static struct {
     pthread_once_t once;
@@ -82,11 +88,20 @@ struct http {
     struct curl_slist *headers;
     const char *certificate, *authorities; /* of the environment; may be NULL */
     long timeout;                          /* seconds */
+    time_t heard;                          /* when the last byte came, in seconds() */
 };
+
+static time_t seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
 
 /* One request, while it is carried out. */
 struct transfer {
-    const struct http *http;
+    struct http *http;
     struct http_request *request;
     CURL *easy;
     char *url; /* what is asked now: the request's, or where that led */
@@ -130,9 +145,17 @@ static bool read_headers(struct http *http, const char *path, struct error *erro
     return done;
 }
 
+/* NULL for an empty variable, too. */
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value == NULL || value[0] == '\0' ? NULL : value;
+}
+
 struct http *http_open(struct error *error)
 {
-    const char *headers = getenv("COVSPLIT_HTTP_HEADERS");
+    const char *headers = variable("COVSPLIT_HTTP_HEADERS");
     struct http *http;
 
     pthread_once(&curl.once, load_library);
@@ -145,11 +168,14 @@ struct http *http_open(struct error *error)
     if (http == NULL || (http->multi = curl.multi_init()) == NULL) {
         error_out_of_memory(error, "a connection", sizeof(*http));
     } else if (http_read_number("COVSPLIT_HTTP_TIMEOUT", TIMEOUT_DEFAULT, &http->timeout, error) &&
-               (headers == NULL || headers[0] == '\0' || read_headers(http, headers, error))) {
-        http->certificate = getenv("COVSPLIT_HTTP_CERTIFICATE");
-        http->authorities = getenv("CURL_CA_BUNDLE");
+               (headers == NULL || read_headers(http, headers, error))) {
+        /* libcurl counts milliseconds; 0 is without end. */
+        if (http->timeout == 0 || http->timeout > INT_MAX / 1000)
+            http->timeout = INT_MAX / 1000;
+        http->certificate = variable("COVSPLIT_HTTP_CERTIFICATE");
+        http->authorities = variable("CURL_CA_BUNDLE");
         if (http->authorities == NULL)
-            http->authorities = getenv("SSL_CERT_FILE");
+            http->authorities = variable("SSL_CERT_FILE");
         curl.multi_setopt(http->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)CONNECTIONS_MAX);
         curl.multi_setopt(http->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, 2L * CONNECTIONS_MAX);
         return http;
@@ -158,12 +184,51 @@ struct http *http_open(struct error *error)
     return NULL;
 }
 
+/* ---- SIGPIPE ---- */
+
+/* Writing to a connection that is gone, for TLS, raises it. What libcurl does about that, to ignore
+ * it for the whole process and undo that later, cannot be done by several threads: it is left
+ * ignored, or kills. So it is blocked in this thread. */
+struct without_pipe {
+    sigset_t before;
+    bool was_pending;
+};
+
+static struct without_pipe block_pipe(void)
+{
+    struct without_pipe blocked;
+    sigset_t pipe;
+
+    sigpending(&pipe);
+    blocked.was_pending = sigismember(&pipe, SIGPIPE) == 1;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &blocked.before);
+    return blocked;
+}
+
+static void unblock_pipe(const struct without_pipe *blocked)
+{
+    const struct timespec at_once = {0, 0};
+    sigset_t pipe;
+
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    if (!blocked->was_pending)
+        sigtimedwait(&pipe, NULL, &at_once);
+    pthread_sigmask(SIG_SETMASK, &blocked->before, NULL);
+}
+
 void http_close(struct http *http)
 {
+    struct without_pipe blocked;
+
     if (http == NULL)
         return;
+    blocked = block_pipe();
     if (http->multi != NULL)
         curl.multi_cleanup(http->multi);
+    unblock_pipe(&blocked);
     curl.slist_free_all(http->headers);
     free(http);
 }
@@ -181,6 +246,7 @@ static size_t receive(char *data, size_t size, size_t count, void *context)
 
     curl.easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
     transfer->received += part.size;
+    transfer->http->heard = seconds();
     if (status != 200)
         return transfer->received <= OTHER_BODY_MAX ? part.size : 0;
     if (transfer->received > request->most) {
@@ -226,6 +292,7 @@ static bool start(struct transfer *transfer)
 #define SET(option, value)                                                                         \
     failed = failed != CURLE_OK ? failed : curl.easy_setopt(easy, option, value)
     SET(CURLOPT_URL, transfer->url);
+    SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_PRIVATE, transfer);
     SET(CURLOPT_ERRORBUFFER, transfer->reason);
     SET(CURLOPT_WRITEFUNCTION, receive);
@@ -238,7 +305,8 @@ static bool start(struct transfer *transfer)
     SET(CURLOPT_CONNECTTIMEOUT, http->timeout);
     SET(CURLOPT_LOW_SPEED_TIME, http->timeout);
     SET(CURLOPT_LOW_SPEED_LIMIT, (long)SPEED_MIN);
-    SET(CURLOPT_PIPEWAIT, 1L);
+    if (strncasecmp(transfer->url, "https", 5) == 0) /* of HTTP/2: one connection for all */
+        SET(CURLOPT_PIPEWAIT, 1L);
     if (has_same_origin(transfer->url, transfer->request->url)) {
         SET(CURLOPT_HTTPHEADER, http->headers);
         if (http->certificate != NULL)
@@ -302,11 +370,12 @@ static void judge_status(struct transfer *transfer, long status, unsigned tries)
     } else if (status == 401) {
         advice = "give what it asks for in ~/.netrc, or in a file for COVSPLIT_HTTP_HEADERS";
     } else if (status == 403) { /* as S3 says of what is not there */
-        advice = "give what it asks for in ~/.netrc, or in a file for COVSPLIT_HTTP_HEADERS (of a bucket: let "
-                 "readers list it)";
+        advice = "give what it asks for in ~/.netrc, or in a file for COVSPLIT_HTTP_HEADERS (of a "
+                 "bucket: let readers list it)";
     }
-    error_set(&request->error, "%.600s: the server answers %ld%s; %s, " OTHER_STORE, request->url, status,
-              status / 100 == 3 ? " and leads in a circle, or elsewhere than to the web" : "", advice);
+    error_set(
+        &request->error, "%.600s: the server answers %ld%s; %s, " OTHER_STORE, request->url, status,
+        status / 100 == 3 ? " and leads in a circle, or elsewhere than to the web" : "", advice);
 }
 
 static void judge_failure(struct transfer *transfer, CURLcode code, unsigned tries)
@@ -314,10 +383,12 @@ static void judge_failure(struct transfer *transfer, CURLcode code, unsigned tri
     struct http_request *request = transfer->request;
 
     /* What broke off may be this file's. */
-    request->result = transfer->has_begun && code != CURLE_OPERATION_TIMEDOUT ? HTTP_FAULTY : HTTP_DOWN;
+    request->result =
+        transfer->has_begun && code != CURLE_OPERATION_TIMEDOUT ? HTTP_FAULTY : HTTP_DOWN;
     transfer->is_unfinished = tries < TRIES && code != CURLE_OPERATION_TIMEDOUT &&
-                              code != CURLE_PEER_FAILED_VERIFICATION && code != CURLE_SSL_CERTPROBLEM &&
-                              code != CURLE_SSL_CACERT_BADFILE && code != CURLE_URL_MALFORMAT;
+                              code != CURLE_PEER_FAILED_VERIFICATION &&
+                              code != CURLE_SSL_CERTPROBLEM && code != CURLE_SSL_CACERT_BADFILE &&
+                              code != CURLE_URL_MALFORMAT;
     error_set(&request->error, "%.600s: cannot be fetched: %.200s; try again later, " OTHER_STORE,
               request->url,
               transfer->reason[0] != '\0' ? transfer->reason : curl.easy_strerror(code));
@@ -331,16 +402,17 @@ static void finish(struct transfer *transfer, CURLcode code, unsigned tries)
     curl.easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
     if (request->result == HTTP_UNKEPT)
         return;
-    if (code == CURLE_OUT_OF_MEMORY) {
-        out_of_memory(transfer);
-    } else if (transfer->is_too_large || code == CURLE_FILESIZE_EXCEEDED) {
+    /* A header that is too long is out of memory, too, says libcurl 7: that is no fault of the
+     * machine. */
+    if (transfer->is_too_large || (code == CURLE_FILESIZE_EXCEEDED && status == 200)) {
         request->result = HTTP_FAULTY;
         error_set(&request->error,
                   "%.600s: has more than %llu bytes; raise the limit (--memory-limit) if the "
                   "server is to be "
                   "trusted",
                   request->url, (unsigned long long)request->most);
-    } else if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && status != 200)) {
+    } else if (code != CURLE_OK &&
+               (status == 200 || (code != CURLE_WRITE_ERROR && code != CURLE_FILESIZE_EXCEEDED))) {
         judge_failure(transfer, code, tries);
     } else if (status == 404 || status == 410) {
         request->result = HTTP_ABSENT;
@@ -373,7 +445,9 @@ static void run(struct http *http, struct transfer *transfers, size_t count, uns
         if (transfer->url == NULL || !start(transfer))
             out_of_memory(transfer);
     }
-    while (running != 0 && curl.multi_perform(http->multi, &running) == CURLM_OK) {
+    http->heard = seconds();
+    while (running != 0 && seconds() - http->heard <= 2 * http->timeout + FORGOTTEN_SECONDS &&
+           curl.multi_perform(http->multi, &running) == CURLM_OK) {
         while ((message = curl.multi_info_read(http->multi, &left)) != NULL) {
             struct transfer *transfer = NULL;
             CURLcode code = message->data.result;
@@ -387,6 +461,7 @@ static void run(struct http *http, struct transfer *transfers, size_t count, uns
             }
             finish(transfer, code, tries);
             stop(transfer);
+            http->heard = seconds();
         }
         if (running != 0)
             curl.multi_poll(http->multi, NULL, 0, POLL_MILLISECONDS, NULL);
@@ -422,6 +497,7 @@ static void get_all(struct http *http, struct transfer *transfers, size_t count)
 void http_get(struct http *http, struct http_request *const *requests, size_t count)
 {
     struct transfer *transfers = calloc(count + 1, sizeof(*transfers));
+    struct without_pipe blocked;
 
     for (size_t i = 0; i < count; i++) {
         requests[i]->result = transfers == NULL ? HTTP_UNKEPT : HTTP_DOWN;
@@ -432,7 +508,9 @@ void http_get(struct http *http, struct http_request *const *requests, size_t co
     }
     if (transfers == NULL)
         return;
+    blocked = block_pipe();
     get_all(http, transfers, count);
+    unblock_pipe(&blocked);
     for (size_t i = 0; i < count; i++)
         free(transfers[i].url);
     free(transfers);

@@ -48,7 +48,8 @@ struct http_request {
     struct error error; /* unless it was received or is absent */
 };
 
-/* Reads the environment's variable of that name, a number of seconds; `fallback` if it is not set. */
+/* Reads the environment's variable of that name, a number of seconds; `fallback` if it is not set.
+ */
 bool http_read_number(const char *name, long fallback, long *number, struct error *error);
 
 struct http;

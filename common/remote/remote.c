@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -42,7 +42,7 @@ struct remote {
     char *cache; /* NULL: there is no place for one */
     uint64_t most;
     long missing_seconds;
-    atomic_flag has_warned;
+    atomic_flag has_warned[REMOTE_IS_UNPROVEN + 1];
     pthread_mutex_t lock; /* of what follows, and while something is fetched */
     char *temporary;      /* where files are kept since the cache could not be written; or NULL */
     struct http *http;    /* NULL: nothing was asked yet */
@@ -141,21 +141,73 @@ struct remote *remote_open(const char *url, uint64_t most, struct error *error)
     return remote;
 }
 
-/* For nftw. */
-static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place)
+/* ---- what is kept for the time being ---- */
+
+#define TEMPORARY_COUNT 64
+
+/* The temporary directories of this process, for when it ends by a signal. */
+static _Atomic(char *) temporaries[TEMPORARY_COUNT];
+
+/* As Linux gives those of a directory. */
+struct entry {
+    uint64_t inode;
+    int64_t offset;
+    uint16_t size;
+    uint8_t kind;
+    char name[];
+};
+
+/* Removes the directory and what is in it. For signal handlers, too, in which readdir is not
+ * allowed. */
+static void remove_directory(int parent, const char *path)
 {
-    (void)status;
-    (void)kind;
-    (void)place;
-    return remove(path);
+    const struct entry *entry;
+    _Alignas(struct entry) char entries[2048] = {0};
+    int fd = openat(parent, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    long size;
+
+    while (fd >= 0 && (size = syscall(SYS_getdents64, fd, entries, sizeof(entries))) > 0) {
+        for (long at = 0; at < size; at += entry->size) {
+            entry = (const struct entry *)(const void *)(entries + at);
+            if (strcmp(entry->name, ".") != 0 && strcmp(entry->name, "..") != 0 &&
+                unlinkat(fd, entry->name, 0) != 0)
+                remove_directory(fd, entry->name);
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    unlinkat(parent, path, AT_REMOVEDIR);
+}
+
+void remote_remove_temporary(void)
+{
+    for (size_t i = 0; i < TEMPORARY_COUNT; i++) {
+        const char *path = temporaries[i];
+
+        if (path != NULL)
+            remove_directory(AT_FDCWD, path);
+    }
+}
+
+/* Puts the one in the place of the other. */
+static void note_temporary(char *before, char *after)
+{
+    for (size_t i = 0; i < TEMPORARY_COUNT; i++) {
+        char *expected = before;
+
+        if (atomic_compare_exchange_strong(&temporaries[i], &expected, after))
+            return;
+    }
 }
 
 void remote_close(struct remote *remote)
 {
     if (remote == NULL)
         return;
-    if (remote->temporary != NULL)
-        nftw(remote->temporary, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    if (remote->temporary != NULL) {
+        remove_directory(AT_FDCWD, remote->temporary);
+        note_temporary(remote->temporary, NULL);
+    }
     http_close(remote->http);
     pthread_mutex_destroy(&remote->lock);
     free(remote->faults);
@@ -178,9 +230,12 @@ static bool make_temporary(struct remote *remote, struct error *error)
     if (asprintf(&path, "%s/covsplit-XXXXXX", parent) < 0)
         return error_out_of_memory(error, remote->url, strlen(parent));
     remote->temporary = mkdtemp(path);
-    if (remote->temporary != NULL)
+    if (remote->temporary != NULL) {
+        note_temporary(NULL, path);
         return true;
-    error_set_errno(error, errno, "%s: what is fetched can be kept neither there nor in COVSPLIT_CACHE", path);
+    }
+    error_set_errno(error, errno,
+                    "%s: what is fetched can be kept neither there nor in COVSPLIT_CACHE", parent);
     free(path);
     return false;
 }
@@ -199,8 +254,8 @@ static bool is_whole(const char *path, struct error *error)
     return whole;
 }
 
-/* Like store_find in a directory, except that a file which is cut short, was never one of ours, or has
- * lost its base, is not there. */
+/* Like store_find in a directory, except that a file which is cut short, was never one of ours, has
+ * lost its base, or may not be read, is not there. */
 static bool find_in(const char *directory, const struct uuid *uuid, struct store_match *match,
                     struct error *error)
 {
@@ -210,7 +265,8 @@ static bool find_in(const char *directory, const struct uuid *uuid, struct store
         return true;
     if (!store_find(directory, uuid, STORE_EXACT, &found, error))
         return false;
-    if (found.path != NULL && !is_whole(found.path, error) && !error_is_of_system(error)) {
+    if (found.path != NULL && !is_whole(found.path, error) &&
+        (error->number == 0 || error->number == EACCES || error->number == ENOENT)) {
         free(found.path);
         return true;
     }
@@ -263,7 +319,8 @@ static void note_missing(const struct remote *remote, const char *sidecar, bool 
     if (asprintf(&path, "%s" STORE_MISSING_SUFFIX, sidecar) < 0)
         return;
     unlink(path);
-    if (is_it && remote->missing_seconds != 0 && store_output_create(&output, path, &options, &ignored))
+    if (is_it && remote->missing_seconds != 0 &&
+        store_output_create(&output, path, &options, &ignored))
         store_output_commit(&output, true, &result, &ignored);
     output_discard(&output);
     free(path);
@@ -324,21 +381,24 @@ static char *url_of(const struct remote *remote, const char *directory, const ch
 
     if (uuid != NULL && strcmp(end, DEBUGINFOD_END) == 0)
         length = asprintf(&url, "%s/%s" DEBUGINFOD_SECTION, remote->url, uuid_format(uuid, hex));
-    else
+    else if (uuid != NULL)
         length = asprintf(&url, "%s/%s", remote->url, path + strlen(directory) + 1);
+    else /* the path of a base is a real one, and need not begin with the directory */
+        length =
+            asprintf(&url, "%s/.build-id/" DELTA_BASES_NAME "%s", remote->url, strrchr(path, '/'));
     return length < 0 ? NULL : url;
 }
 
 /* Prepares the errand for a file at this path below the directory, which it takes over. */
-static bool plan(const struct remote *remote, struct errand *errand, const char *directory, char *path,
-                 const struct uuid *uuid, struct error *error)
+static bool plan(const struct remote *remote, struct errand *errand, const char *directory,
+                 char *path, const struct uuid *uuid, struct error *error)
 {
     *errand = (struct errand){.path = path, .uuid = uuid, .output = {.fd = -1}};
     if (path == NULL || (errand->url = url_of(remote, directory, path, uuid)) == NULL) {
         return error_out_of_memory(error, remote->url, sizeof(*errand));
     }
-    errand->request = (struct http_request){errand->url, remote->most, begin_file, receive_file, errand,
-                                            HTTP_ABSENT, {.message = ""}};
+    errand->request = (struct http_request){errand->url, remote->most, begin_file,     receive_file,
+                                            errand,      HTTP_ABSENT,  {.message = ""}};
     return true;
 }
 
@@ -374,22 +434,35 @@ static void keep(struct errand *errand)
 
 /* ---- fetching ---- */
 
-/* Makes sure that the base of a sidecar is in the cache. */
+/* Makes sure that the base of a sidecar is in the cache. What is wrong with it is remembered by its
+ * digest, since it is the base of many. */
 static void fetch_base(struct remote *remote, const char *directory, struct http_request *sidecar,
                        char *path, const struct digest *digest)
 {
     struct input input = {.fd = -1};
     struct errand base = {0};
+    struct uuid name = {.size = sizeof(digest->bytes)};
+    const struct error *fault;
     struct digest found;
+    struct stat status;
 
-    if (path != NULL && !file_is_missing(path, 0)) {
+    memcpy(name.bytes, digest->bytes, name.size);
+    fault = known_fault(remote, &name);
+    if (path != NULL && stat(path, &status) == 0) {
+        free(path);
+        return;
+    }
+    if (fault != NULL) {
+        sidecar->result = HTTP_FAULTY;
+        sidecar->error = *fault;
         free(path);
         return;
     }
     sidecar->result = HTTP_UNKEPT;
     if (plan(remote, &base, directory, path, NULL, &sidecar->error)) {
         go(remote, &base, 1);
-        if (base.request.result == HTTP_RECEIVED && output_map(&base.output, &input, &base.request.error)) {
+        if (base.request.result == HTTP_RECEIVED &&
+            output_map(&base.output, &input, &base.request.error)) {
             found = digest_of(input.bytes);
             if (digest_equal(&found, digest))
                 keep(&base);
@@ -404,10 +477,13 @@ static void fetch_base(struct remote *remote, const char *directory, struct http
         if (base.request.result == HTTP_ABSENT) {
             sidecar->result = HTTP_FAULTY;
             error_set(&sidecar->error,
-                      "%.500s: not there, or not the base that it was, and %.400s is a delta to it; put the "
+                      "%.500s: not there, or not the base that it was, and %.400s is a delta to "
+                      "it; put the "
                       "base back, or copy the sidecar there once more",
                       base.url, sidecar->url);
         }
+        if (sidecar->result == HTTP_FAULTY)
+            note_fault(remote, &name, &sidecar->error);
     }
     free_errand(&base);
 }
@@ -428,8 +504,9 @@ static void check_and_keep(struct remote *remote, const char *directory, struct 
             !is_mapped || error_is_of_system(&request->error) ? HTTP_UNKEPT : HTTP_FAULTY;
     } else if (!uuid_equal(&sidecar->facts.uuid, errand->uuid)) {
         request->result = HTTP_FAULTY;
-        error_set(&request->error, "%s: is the sidecar of UUID %s; put that where it belongs, or give another "
-                                   "store",
+        error_set(&request->error,
+                  "%s: is the sidecar of UUID %s; put that where it belongs, or give another "
+                  "store",
                   errand->url, uuid_format(&sidecar->facts.uuid, hex));
     } else if (sidecar->base.is_needed) {
         fetch_base(remote, directory, request, delta_base_path(errand->path, &sidecar->base.digest),
@@ -441,15 +518,16 @@ static void check_and_keep(struct remote *remote, const char *directory, struct 
         keep(errand);
 }
 
-/* Fetches up to ERRANDS_MAX sidecars. *again is set if the cache could not be written, whose place is
- * taken then; *first is the first fault. */
+/* Fetches up to ERRANDS_MAX sidecars. *again is set if the cache could not be written, whose place
+ * is taken then; *first is the first fault. */
 static bool fetch_some(struct remote *remote, const struct uuid *uuids, size_t count, bool *again,
                        struct error *first, struct error *error)
 {
     const char *directory = remote->temporary != NULL ? remote->temporary : remote->cache;
     struct errand *errands = calloc(count + 1, sizeof(*errands));
     size_t errand_count = 0;
-    bool done = errands != NULL || error_out_of_memory(error, remote->url, count * sizeof(*errands));
+    bool done =
+        errands != NULL || error_out_of_memory(error, remote->url, count * sizeof(*errands));
 
     *again = directory == NULL;
     for (size_t i = 0; done && !*again && i < count; i++) {
@@ -541,7 +619,7 @@ bool remote_has(struct remote *remote, const struct uuid *uuid)
     return is_there;
 }
 
-bool remote_is_first_warning(struct remote *remote)
+bool remote_is_first_warning(struct remote *remote, enum remote_warning warning)
 {
-    return !atomic_flag_test_and_set(&remote->has_warned);
+    return !atomic_flag_test_and_set(&remote->has_warned[warning]);
 }

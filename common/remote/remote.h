@@ -3,8 +3,8 @@
  *
  * Any web server, bucket or CDN serves a store that was copied there: a sidecar is
  * GET URL/.build-id/ab/cdef....covsplit, and the base of a delta GET URL/.build-id/bases/HEX.base.
- * There are no lists. A URL that ends in "/buildid" is that of a debuginfod, which has the sidecar as
- * a section of the separate debug file: GET URL/UUID/section/.covsplit.
+ * There are no lists. A URL that ends in "/buildid" is that of a debuginfod, which has the sidecar
+ * as a section of the separate debug file: GET URL/UUID/section/.covsplit.
  *
  * What was fetched is kept in a directory, which is a store like any other: everyone else reads
  * sidecars from there. Each URL has a directory of its own, since nothing that one server says may
@@ -37,6 +37,10 @@ struct remote;
 struct remote *remote_open(const char *url, uint64_t most, struct error *error);
 void remote_close(struct remote *remote); /* NULL is allowed */
 
+/* Removes what remotes have kept for the time being, when the process ends without closing them.
+ * May be called in a signal handler. */
+void remote_remove_temporary(void);
+
 /* Makes sure that the cache has the sidecars of these UUIDs, and their bases, unless the server
  * lacks them. False with the first fault if it could not be asked for some, or sent something else;
  * the others are fetched. A fault is remembered for a minute, like what the server lacks. */
@@ -50,7 +54,10 @@ bool remote_find(struct remote *remote, const struct uuid *uuid, struct store_ma
 /* Like store_find in the cache alone. */
 bool remote_has(struct remote *remote, const struct uuid *uuid);
 
+/* Of what a store at a URL is warned once. */
+enum remote_warning { REMOTE_FAILS, REMOTE_IS_UNPROVEN };
+
 /* True the first time. */
-bool remote_is_first_warning(struct remote *remote);
+bool remote_is_first_warning(struct remote *remote, enum remote_warning warning);
 
 #endif

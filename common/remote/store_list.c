@@ -45,8 +45,9 @@ static bool add_store(struct store_list *list, char *text, uint64_t most, struct
     if (strncasecmp(text, FILE_SCHEME, scheme) == 0) {
         if (text[scheme] == '/' && strchr(text, '%') == NULL)
             return store_list_add(list, text + scheme, error);
-        return error_set(error, "%s: not the URL of a directory here; give file:///DIRECTORY, without '%%'",
-                         text);
+        return error_set(
+            error, "%s: not the URL of a directory here; give file:///DIRECTORY, without '%%'",
+            text);
     }
     if (!store_is_url(text))
         return store_list_add(list, text, error);
@@ -218,27 +219,20 @@ void store_list_fetch(const struct store_list *list, const struct uuid *uuids, s
 {
     struct uuid *wanted = calloc(count + 1, sizeof(*wanted));
     struct error ignored;
-    size_t left = count;
+    size_t left = count, kept;
 
-    if (wanted == NULL)
-        return;
-    if (count != 0)
-        memcpy(wanted, uuids, count * sizeof(*wanted));
-    for (size_t i = 0; i < list->count; i++) {
-        size_t kept = 0;
+    for (size_t i = 0; wanted != NULL && i < count; i++)
+        wanted[i] = uuids[i];
+    for (size_t i = 0; wanted != NULL && i < list->count; i++, left = kept) {
+        struct remote *remote = list->stores[i].remote;
 
-        if (list->stores[i].remote != NULL)
-            remote_fetch(list->stores[i].remote, wanted, left, &ignored);
-        for (size_t k = 0; k < left; k++) {
-            const struct store *store = &list->stores[i];
-            char *path = store->remote != NULL ? NULL : store_path(store->directory, &wanted[k]);
-
-            if (store->remote != NULL ? !remote_has(store->remote, &wanted[k])
-                                      : path == NULL || file_is_missing(path, 0))
+        kept = remote == NULL ? left : 0;
+        if (remote != NULL)
+            remote_fetch(remote, wanted, left, &ignored);
+        for (size_t k = 0; remote != NULL && k < left; k++) {
+            if (!remote_has(remote, &wanted[k]))
                 wanted[kept++] = wanted[k];
-            free(path);
         }
-        left = kept;
     }
     free(wanted);
 }

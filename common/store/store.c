@@ -28,7 +28,10 @@ bool store_is_url(const char *text)
 
 bool store_check_directory(const char *store, struct error *error)
 {
-    return !store_is_url(store) ||
+    size_t scheme =
+        strspn(store, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
+
+    return scheme == 0 || strncmp(store + scheme, "://", 3) != 0 ||
            error_set(
                error,
                "%s: a URL, of which sidecars are read one by one; give a directory, which can "

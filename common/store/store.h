@@ -120,7 +120,7 @@ bool store_parse_name(const char *name, uint8_t first, struct uuid *uuid);
  * never written or listed. */
 bool store_is_url(const char *text);
 
-/* Fails if it is a URL. */
+/* Fails if it is a URL, of any scheme: a directory of that name is not what was meant. */
 bool store_check_directory(const char *store, struct error *error);
 
 /* Makes a directory of a store, for those who may use the one that it is in. */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/base/output.h"
+#include "common/remote/remote.h"
 #include "split/cli/message.h"
 
 /* ==== children ==== */
@@ -281,6 +282,7 @@ void signals_remove_unfinished(void)
         if (is_output(fd) && find_path(fd, path) && has_temporary_name(path))
             unlink(path);
     }
+    remote_remove_temporary();
 }
 
 /* ---- mapped files ---- */

@@ -65,8 +65,8 @@ int child_end_like(int status);
 /* Call once, when the process starts. */
 void signals_prepare(void);
 
-/* Removes the outputs of this process that have temporary names. Only for the end of the process:
- * the outputs cannot be used any more. */
+/* Removes the outputs of this process that have temporary names, and what stands for a cache. Only
+ * for the end of the process: neither can be used any more. */
 void signals_remove_unfinished(void);
 
 #endif

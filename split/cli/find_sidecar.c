@@ -307,7 +307,7 @@ static bool look(struct search *search, struct error *error)
             return false;
         }
         for (size_t i = before; i < search->found.count; i++)
-            search->found.items[i].url = store->name;
+            search->found.items[i].afar = store;
         return true;
     }
     if (spot->kind == SPOT_FILE)
@@ -589,19 +589,26 @@ static void report_failure(struct search *search, struct error *error)
 
 /* ---- the whole search ---- */
 
-/* Warns of a sidecar from afar that nothing proves, and of a server that could not be asked. */
+/* Warns of a sidecar from afar that nothing proves, and of a server that could not be asked. Of an
+ * indexed profile, all are so: that is said once. */
 static void warn(const struct search *search, const struct sidecar *sidecar)
 {
     const struct sidecar_wanted *wanted = search->wanted;
-    const char *url = search->found.items[search->next_found - 1].url;
+    const struct store *afar = search->found.items[search->next_found - 1].afar;
     char hex[UUID_HEX_MAX];
 
-    if (url != NULL && wanted->uuid == NULL && !is_proven(wanted, sidecar))
+    if (afar != NULL && wanted->told_by != NULL &&
+        remote_is_first_warning(afar->remote, REMOTE_IS_UNPROVEN))
+        message_warning(
+            "%s: its sidecars are used for %s by their UUIDs alone, as an indexed profile "
+            "tells no more of a build",
+            afar->name, wanted->told_by);
+    if (afar != NULL && wanted->uuid == NULL && !is_proven(wanted, sidecar))
         message_warning(
             "%s: its sidecar of UUID %s is used for %s, though nothing but the UUID and the "
             "numbers of counters and records tell that it is of this build",
-            url, uuid_format(&sidecar->facts.uuid, hex), wanted->name);
-    if (search->fails != NULL && remote_is_first_warning(search->fails))
+            afar->name, uuid_format(&sidecar->facts.uuid, hex), wanted->name);
+    if (search->fails != NULL && remote_is_first_warning(search->fails, REMOTE_FAILS))
         message_warning("%s", search->unasked.message);
 }
 
@@ -710,10 +717,11 @@ bool sidecar_complete_uuid(const struct sidecar_places *places, const struct uui
 }
 
 struct sidecar *sidecar_search_by_start(const struct sidecar_places *places,
-                                        const struct uuid *start, struct error *error)
+                                        const struct uuid *start, const char *told_by,
+                                        struct error *error)
 {
     struct uuid uuid = *start;
-    const struct sidecar_wanted wanted = {.uuid = &uuid};
+    const struct sidecar_wanted wanted = {.uuid = &uuid, .told_by = told_by};
     struct search search;
     bool done = start_search(&search, places, &wanted, error);
 

@@ -40,9 +40,9 @@
 struct found_sidecar {
     struct uuid uuid; /* empty if it has not been read */
     const char *path;
-    bool is_stored;  /* the UUID is the name in a store, else that of the file's note */
-    size_t number;   /* in the order in which they were found */
-    const char *url; /* of the store that it was fetched from; NULL: it was here */
+    bool is_stored;           /* the UUID is the name in a store, else that of the file's note */
+    size_t number;            /* in the order in which they were found */
+    const struct store *afar; /* at a URL, from which it was fetched; NULL: it was here */
 };
 
 /* Candidates. Initialize to {0}; free with found_sidecars_free. */
@@ -129,7 +129,7 @@ void sidecar_set_up(struct sidecar *sidecar, const struct parsed_options *option
 
 /* ---- searches ---- */
 
-/* The purpose of a sidecar: exactly one of the last five members. The sidecar that fits is, for
+/* The purpose of a sidecar: exactly one of `profile` to `uuid`. The sidecar that fits is, for
  *
  *   profile    the one of the image that wrote it (correlation_check);
  *   group      the one of the image that wrote these profiles (profile_group_check);
@@ -145,6 +145,7 @@ struct sidecar_wanted {
     const struct input *stripped;
     const struct split_image *image;
     const struct uuid *uuid;
+    const char *told_by; /* the profile that told this UUID; NULL: it was named */
 };
 
 /* Finds the sidecar, and opens it by sidecar_read_for. NULL with an error if there is none; the
@@ -170,7 +171,8 @@ bool sidecar_complete_uuid(const struct sidecar_places *places, const struct uui
 
 /* Finds the sidecar of this UUID, or else of the only one that begins with it. */
 struct sidecar *sidecar_search_by_start(const struct sidecar_places *places,
-                                        const struct uuid *start, struct error *error);
+                                        const struct uuid *start, const char *told_by,
+                                        struct error *error);
 
 /* ---- the sidecars of profiles ---- */
 
@@ -199,12 +201,14 @@ struct profile_sidecar *profile_sidecars_find_group(struct profile_sidecars *sid
 
 /* Finds the sidecar of the image with that UUID, which may be given by its beginning. */
 struct profile_sidecar *profile_sidecars_find_uuid(struct profile_sidecars *sidecars,
-                                                   const struct uuid *start, struct error *error);
+                                                   const struct uuid *start, const char *told_by,
+                                                   struct error *error);
 
 /* Initialize to {0}; the owner frees the items. */
 struct uuid_list {
     struct uuid *items;
     size_t count, capacity;
+    bool takes_whole; /* no beginnings of UUIDs, which are all that some profiles tell */
 };
 
 /* Adds the UUIDs of the images that wrote the profiles of a file, raw or indexed, unless the list

@@ -399,9 +399,11 @@ struct profile_sidecar *profile_sidecars_find_group(struct profile_sidecars *sid
 }
 
 struct profile_sidecar *profile_sidecars_find_uuid(struct profile_sidecars *sidecars,
-                                                   const struct uuid *start, struct error *error)
+                                                   const struct uuid *start, const char *told_by,
+                                                   struct error *error)
 {
-    return use(&sidecars->places, sidecar_search_by_start(&sidecars->places, start, error), error);
+    return use(&sidecars->places, sidecar_search_by_start(&sidecars->places, start, told_by, error),
+               error);
 }
 
 static void add_uuid(struct uuid_list *list, const struct uuid *uuid)
@@ -430,17 +432,22 @@ bool uuid_list_add_file(struct uuid_list *list, const char *path, bool of_all, s
         struct profile_uuids uuids = {.profile = &profile};
 
         profile_open_indexed(&profile, input.bytes);
-        while (profile_next_uuid(&uuids, &uuid, &source))
+        for (done = false; profile_next_uuid(&uuids, &uuid, &source); done = true)
             add_uuid(list, &uuid);
-        done = list->count != 0 || !profile_has_no_uuid(&profile, path, error);
+        done = done || profile_has_no_uuid(&profile, path, error);
     } else {
         for (done = profile_reader_first(&reader, &profile, error); done && found;
              done = done && profile_reader_next(&reader, &profile, &found, error)) {
             uuid = profile_uuid(&profile, &source);
-            if (uuid.size != 0 && (of_all || profile_needs_sidecar(&profile)))
+            if (uuid.size == 0)
+                done = profile_has_no_uuid(&profile, path, error);
+            else if (source == PROFILE_UUID_STUB && list->takes_whole)
+                done = error_set(error,
+                                 "%s: tells only the first bytes of a UUID, and a URL is asked for "
+                                 "whole ones; name the UUID, or give a directory",
+                                 path);
+            else if (of_all || profile_needs_sidecar(&profile))
                 add_uuid(list, &uuid);
-            else if (uuid.size == 0)
-                done = !profile_has_no_uuid(&profile, path, error);
         }
     }
     profile_reader_free(&reader);
@@ -451,7 +458,7 @@ bool uuid_list_add_file(struct uuid_list *list, const char *path, bool of_all, s
 void sidecars_fetch(const struct sidecar_places *places, const char *const *paths, size_t count,
                     bool of_all)
 {
-    struct uuid_list list = {0};
+    struct uuid_list list = {.takes_whole = true};
     struct error ignored;
     size_t kept = 0;
 

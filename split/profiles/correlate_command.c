@@ -120,7 +120,7 @@ static struct profile_sidecar *find_sidecar(const struct parsed_options *options
     char hex[UUID_HEX_MAX], wanted[UUID_HEX_MAX];
 
     if (given == NULL && uuid.size != 0)
-        return profile_sidecars_find_uuid(sidecars, &uuid, error);
+        return profile_sidecars_find_uuid(sidecars, &uuid, NULL, error);
     if (given != NULL && uuid.size <= given->facts.uuid.size &&
         memcmp(uuid.bytes, given->facts.uuid.bytes, uuid.size) == 0)
         return &sidecars->given;

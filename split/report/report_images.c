@@ -165,7 +165,7 @@ static bool add_indexed(struct report *report, const char *path, struct error *e
             known->is_indexed = true;
             continue;
         }
-        image.found = profile_sidecars_find_uuid(&report->sidecars, &uuid, error);
+        image.found = profile_sidecars_find_uuid(&report->sidecars, &uuid, path, error);
         if (image.found == NULL) {
             done = note_lacking(report, &uuid, 1, path, error);
         } else {

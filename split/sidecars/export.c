@@ -210,7 +210,7 @@ static void export_operand(struct export *export, const char *operand)
     struct uuid uuid;
 
     if (uuid_parse(operand, &uuid)) {
-        sidecar = sidecar_search_by_start(&export->places, &uuid, &error);
+        sidecar = sidecar_search_by_start(&export->places, &uuid, NULL, &error);
     } else if (path_is_directory(operand)) {
         error_set(&error,
                   "%s: is a directory; name a store with --store, or another directory of sidecars "

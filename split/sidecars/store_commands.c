@@ -353,6 +353,7 @@ static bool open_copying(struct copying *copying, struct store_list *list, struc
     if (!store_list_open(list, options->operands[0], STORE_LIST_ONE, most, error) ||
         !store_check_directory(copying->store, error))
         return false;
+    uuids->takes_whole = store_list_is_remote(list);
     for (size_t i = 0; (profile = option_text_at(options, OPTION_FOR, i)) != NULL; i++) {
         if (!operand_visit(profile, add_profiles, uuids, error))
             return false;

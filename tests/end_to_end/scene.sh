@@ -232,6 +232,18 @@ stamp() {
     stat -c '%n %i %y %a' "$@"
 }
 
+# elsewhere: a new directory on another file system, which the scene removes.
+elsewhere() {
+    local place
+    for place in /dev/shm /var/tmp /tmp; do
+        if [ -w $place ] && [ "$(stat -c %d $place)" != "$(stat -c %d .)" ]; then
+            mktemp -d $place/covsplit-test-XXXXXX
+            return
+        fi
+    done
+    fail "there is no other file system"
+}
+
 mode_of() {
     stat -c %a "$1"
 }

@@ -189,6 +189,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """To a URL, in which {path} is the path."""
         return self.send(302, b"", ("Location", url.replace("{path}", self.path)))
 
+    def fault_header(self, size):
+        """One that is so long."""
+        self.send_head(200, ("X-Long", "x" * int(size)), ("Content-Length", 0))
+        return self.close()
+
     def fault_html(self):
         return self.send(200, b"<html><body>Please log in</body></html>\n", ("Content-Type", "text/html"))
 

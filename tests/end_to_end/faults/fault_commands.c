@@ -163,6 +163,11 @@ const struct fault_command fault_commands[] = {
     {.words = "correlate --store ../in/bundle -o out.profraw ../in/other.profraw"},
     {.words = "export --store ../in/bundle --debug-dir debug", .is_batch = true},
     {.words = "report --store ../in/bundle ../in/other.profraw"},
+    {.words = "merge -j1 --store URL/store -o out.profraw ../in/light.profraw ../in/other.profraw",
+     .is_batch = true},
+    {.words = "correlate --store URL/bundle -o out.profraw ../in/other.profraw", .is_batch = true},
+    {.words = "join --store URL/store -o out ../in/stripped", .is_batch = true},
+    {.words = "store copy --for ../in/light.profraw URL/store other", .is_batch = true},
     {.words = "split --help"},
 
     /* States, and threads: which call is the n-th may differ. */

@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Each runs in an empty directory with the inputs in ../in, or in copies of some of these. */
+/* Each runs in an empty directory with the inputs in ../in, or in copies of some of these. "URL" is
+ * that of a web server that has the inputs. */
 struct fault_command {
     const char *words;
     const char *copied; /* names of inputs; NULL: none */

@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
 
 #include "tests/end_to_end/faults/fault_commands.h"
 #include "tests/end_to_end/faults/fault_inputs.h"
@@ -26,24 +28,51 @@
 #include "tests/support/failing_calls.h"
 #include "tests/support/file_tree.h"
 
-#define RUN_SECONDS  5   /* a run takes a hundredth */
-#define ROUNDS       100 /* of a command, but with `all` */
-#define PLACES       200 /* of bytes that arrive as others, with `all` */
-#define REPORTED_MAX 40  /* wrong outcomes of a command that are printed in full */
+#define RUN_SECONDS  5     /* a run takes a hundredth */
+#define URL_SECONDS  30    /* where it waits for a server, or believes that it does */
+#define ROUNDS       100   /* of a command, but with `all` */
+#define PLACES       200   /* of bytes that arrive as others, with `all` */
+#define REMOTE_STEP  7     /* of the memory that libraries for URLs ask for, with `all` */
+#define REPORTED_MAX 40    /* wrong outcomes of a command that are printed in full */
+#define START_POLLS  500   /* hundredths of a second for the server to start */
+#define URL          "URL" /* in words: the server's */
 
 static bool is_whole; /* `all` */
 static int first_command;
 static char *scratch;
+static const char *url;
 
 /* Of all tests, which are processes of their own. */
 static struct totals {
     uint64_t commands, calls, faults, errors, wrong;
 } * totals;
 
+/* The web server of the tests, with the inputs; it ends with this suite. */
+static void start_server(void)
+{
+    const struct timespec pause = {.tv_nsec = 10000000};
+    char *place = path_join(scratch, "server"), *port = path_join(place, "port");
+    struct command command = command_words(
+        scratch, "setpriv --pdeathsig KILL python3 -B %s/../support/web_server.py in server",
+        COVSPLIT_FIXTURE_DIRECTORY);
+    struct contents text;
+    pid_t server;
+
+    directory_create(place);
+    server = command_start(&command);
+    for (int i = 0; i < START_POLLS && !file_exists(port); i++)
+        nanosleep(&pause, NULL);
+    ck_assert_int_eq(waitpid(server, NULL, WNOHANG), 0);
+    text = file_read(port);
+    url = text_format("http://127.0.0.1:%d", atoi((const char *)text.data));
+    contents_free(&text);
+}
+
 static void prepare(void)
 {
     scratch = scratch_create("fault-sweep");
     fault_inputs_create(path_join(scratch, "in"));
+    start_server();
 }
 
 /* ---- the runs ---- */
@@ -69,14 +98,34 @@ static int failing_main(int count, char **words)
     return covsplit_main(count, words);
 }
 
+static bool is_remote(const struct sweep *sweep)
+{
+    return strstr(sweep->command->words, URL) != NULL;
+}
+
+static struct command words_of(const struct sweep *sweep, const char *words)
+{
+    const char *end = strstr(words, URL);
+    struct command command;
+
+    if (end != NULL)
+        words = text_format("%.*s%s%s", (int)(end - words), words, url, end + strlen(URL));
+    command = covsplit_words(sweep->directory, words);
+    text_list_add(&command.environment, "COVSPLIT_CACHE=cache");
+    /* Where libcurl has no memory for a timer, it waits until the server counts as silent. */
+    text_list_add(&command.environment, "COVSPLIT_HTTP_TIMEOUT=1");
+    text_list_add_format(&command.environment, "TMPDIR=%s", sweep->directory);
+    return command;
+}
+
 static struct outcome run_words(const struct sweep *sweep, const char *words,
                                 const struct failing_call *failing)
 {
-    struct command command = covsplit_words(sweep->directory, words);
+    struct command command = words_of(sweep, words);
     struct outcome outcome;
 
     command.main_function = failing == NULL ? covsplit_main : failing_main;
-    command.timeout_seconds = RUN_SECONDS;
+    command.timeout_seconds = is_remote(sweep) ? URL_SECONDS : RUN_SECONDS;
     planned = failing == NULL ? (struct failing_call){0} : *failing;
     outcome = command_run(&command);
     command_free(&command);
@@ -93,6 +142,11 @@ static struct outcome run(struct sweep *sweep, const struct failing_call *failin
     file_tree_free(&sweep->now);
     sweep->now = file_tree_read(sweep->directory);
     return outcome;
+}
+
+static bool starts_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
 }
 
 static bool is_directory(const char *name)
@@ -161,13 +215,14 @@ static const char *find_other(const struct sweep *sweep, const struct file_tree 
     return NULL;
 }
 
-/* What may be gone: what a new store says of itself, for people; and which bases a store has, since
- * the proof tells whether those are there that are needed. */
+/* What may be gone: what a new store says of itself, for people; which bases a store has, since the
+ * proof tells whether those are there that are needed; and what is in a cache. */
 static bool may_be_missing(const struct sweep *sweep, const char *name)
 {
     const char *end = strrchr(name, '/');
 
     return (end != NULL && strcmp(end, "/README") == 0) ||
+           (is_remote(sweep) && starts_with(name, "cache/")) ||
            (sweep->command->packs && strstr(name, ".build-id/bases/") != NULL);
 }
 
@@ -232,15 +287,13 @@ static const char *find_wrong_file(struct sweep *sweep, const struct failing_cal
 
 /* ---- what is said ---- */
 
-static bool starts_with(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
 /* Whether the line says what failed. What cannot be looked at may be called missing. */
 static bool says_reason(const struct sweep *sweep, const char *line,
                         const struct failing_call *failing)
 {
+    /* What libcurl says of it is not ours. In a cache, what may not be read is not there. */
+    if (is_remote(sweep))
+        return failing->error == EACCES || strstr(line, "no sidecar for") == NULL;
     if (failing->call == CALL_MEMORY)
         return strstr(line, "memory") != NULL;
     if (sweep->command->is_snapshot || failing->call == CALL_STATUS || failing->call == CALL_ACCESS)
@@ -249,6 +302,12 @@ static bool says_reason(const struct sweep *sweep, const char *line,
         return strstr(line, "memory") != NULL;
     return failing->error == CALL_SHORT || failing->call == CALL_BYTE ||
            strstr(line, strerror(failing->error)) != NULL;
+}
+
+/* GnuTLS says by itself when it cannot start. */
+static bool is_of_library(const struct sweep *sweep, const char *line)
+{
+    return is_remote(sweep) && starts_with(line, "Error in GnuTLS initialization: ");
 }
 
 /* One line, or in a batch one for each file and a last one, says what failed. Beside it is only
@@ -264,7 +323,7 @@ static const char *find_wrong_error(const struct sweep *sweep, const struct fail
     for (size_t i = 0; i < lines.count && wrong == NULL; i++) {
         const char *line = lines.items[i];
 
-        if (strstr(sweep->whole.errors, line) != NULL ||
+        if (strstr(sweep->whole.errors, line) != NULL || is_of_library(sweep, line) ||
             (is_batch && strstr(line, "; see above") != NULL))
             continue;
         /* Whoever reads again what it has written finds a wrong byte, and says so. */
@@ -294,6 +353,7 @@ static const char *find_wrong_words(const struct sweep *sweep, const struct outc
         wrong = text_format("it printed something else than %s", sweep->whole.output);
     for (size_t i = 0; i < lines.count && wrong == NULL; i++) {
         if (strstr(sweep->whole.errors, lines.items[i]) == NULL &&
+            !is_of_library(sweep, lines.items[i]) &&
             !starts_with(lines.items[i], "covsplit: warning: "))
             wrong = "it said something else";
     }
@@ -348,7 +408,7 @@ static bool try_fault(struct sweep *sweep, const struct failing_call *failing, u
     totals->faults += has_failed;
     totals->errors += has_failed && outcome_exited(&outcome, 1);
     if (problem != NULL) {
-        struct command command = covsplit_words(sweep->directory, sweep->command->words);
+        struct command command = words_of(sweep, sweep->command->words);
 
         if ((*wrong)++ < REPORTED_MAX)
             printf("%s %lu of %lu, %s: %s %s\n", call_kinds[failing->call].name,
@@ -371,7 +431,9 @@ static bool has_calls(const struct sweep *sweep, enum call call)
 static void try_all(struct sweep *sweep, enum call call, unsigned *wrong)
 {
     struct failing_call failing = {.call = call};
-    uint64_t step = call == CALL_BYTE ? sweep->counts[call] / PLACES + 1 : 1;
+    uint64_t step = call == CALL_BYTE                         ? sweep->counts[call] / PLACES + 1
+                    : call == CALL_MEMORY && is_remote(sweep) ? REMOTE_STEP
+                                                              : 1;
 
     for (const int *error = call_kinds[call].errors; *error != 0; error++) {
         bool has_failed = true;
