@@ -113,6 +113,7 @@ struct transform_context {
     uint64_t memory_limit;              /* in bytes (memory_limit.h); 0: no limit */
     unsigned threads;                   /* 1 or more for writing */
     struct zlib_memo *memo;             /* of zlib streams of filenames (deflate.h); may be NULL */
+    struct names *decoded;              /* gets the names of a section of names; may be NULL */
     bool is_checked; /* the encoded form was compared with a checksum; streams need none */
 };
 

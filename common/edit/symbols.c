@@ -8,17 +8,12 @@
  */
 #include "common/edit/symbols.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/array.h"
 #include "common/base/memory_limit.h"
 #include "common/llvm/coverage.h"
-
-/* The longest name: __covrec_0123456789ABCDEFu. */
-#define NAME_MAX_SIZE 32
 
 /* Two changed bytes closer than this are told as one change. */
 #define CHANGE_GAP 4
@@ -63,19 +58,26 @@ static bool list_records(struct record_list *list, struct bytes content, bool bi
     return true;
 }
 
-/* The number of the record at that offset; the count of all if there is none. */
-static size_t find_record(const struct record_list *list, uint64_t offset)
+/* The number of the record at that offset; the count of all if there is none. It is mostly the one
+ * that is expected. */
+static size_t find_record(const struct record_list *list, uint64_t offset, size_t expected)
 {
-    size_t next = array_count_up_to(list->records, list->count, sizeof(*list->records), offset);
+    size_t next;
 
+    if (expected < list->count && list->records[expected].offset == offset)
+        return expected;
+    next = array_count_up_to(list->records, list->count, sizeof(*list->records), offset);
     return next != 0 && list->records[next - 1].offset == offset ? next - 1 : list->count;
 }
 
 /* Returns the length of the name. */
-static size_t format_name(char name[NAME_MAX_SIZE], const struct record *record, bool is_plain)
+static size_t format_name(char name[COVFUN_SYMBOL_SIZE], const struct record *record, bool is_plain)
 {
-    return (size_t)snprintf(name, NAME_MAX_SIZE, "__covrec_%" PRIX64 "%s", record->reference,
-                            is_plain ? "" : "u");
+    size_t length = covfun_format_symbol(name, record->reference);
+
+    if (is_plain)
+        name[--length] = '\0';
+    return length;
 }
 
 /* ---- symbols ---- */
@@ -153,7 +155,7 @@ static void restore_names(const struct restoring *restoring, struct buffer *to)
     for (size_t i = 0; i < restoring->count; i++) {
         const struct taken_symbol *taken = &restoring->taken[i];
         uint64_t gone = i == 0 ? 0 : taken[-1].gone, next = taken->name - gone;
-        char name[NAME_MAX_SIZE];
+        char name[COVFUN_SYMBOL_SIZE];
         size_t length =
             format_name(name, &restoring->records.records[taken->record], taken->is_plain);
 
@@ -166,7 +168,8 @@ static void restore_names(const struct restoring *restoring, struct buffer *to)
         buffer_append(to, part.data, (size_t)part.size);
 }
 
-static void restore_symbols(const struct restoring *restoring, struct buffer *to)
+/* False if out of memory, now or before. */
+static bool restore_symbols(const struct restoring *restoring, struct buffer *to)
 {
     const struct taken_symbol *taken = restoring->taken;
     size_t entry_size = ELF_SIZE(restoring->form.wide, Sym), next = 0, from = 0;
@@ -193,6 +196,7 @@ static void restore_symbols(const struct restoring *restoring, struct buffer *to
         if (buffer_append(to, entry, entry_size))
             store_u32(to->data + to->size - entry_size, name, restoring->form.big_endian);
     }
+    return !to->failed;
 }
 
 /* Appends both tables, but for the changes of what stayed. False if out of memory. */
@@ -214,18 +218,19 @@ static bool match_symbol(const struct symbol_cut *cut, const struct record_list 
                          const Elf64_Sym *symbol, struct taken_symbol *taken)
 {
     struct bytes names = cut->old.names;
-    char name[NAME_MAX_SIZE];
+    char name[COVFUN_SYMBOL_SIZE];
     size_t number, length;
 
     if (symbol->st_shndx != cut->records.section || symbol->st_name == 0 ||
         names.data[symbol->st_name - 1] != '\0')
         return false;
-    number = find_record(list, symbol->st_value - cut->records.address);
+    number = find_record(list, symbol->st_value - cut->records.address,
+                         cut->count == 0 ? 0 : cut->taken[cut->count - 1].record + 1);
     if (number == list->count || symbol->st_size != list->records[number].size ||
         number > UINT32_MAX)
         return false;
     *taken = (struct taken_symbol){.record = (uint32_t)number, .name = symbol->st_name};
-    length = format_name(name, &list->records[number], false);
+    length = covfun_format_symbol(name, list->records[number].reference);
     if (length < names.size - symbol->st_name &&
         memcmp(names.data + symbol->st_name, name, length + 1) == 0)
         return true;
@@ -371,29 +376,23 @@ bool symbol_cut_stays(const struct symbol_cut *cut, size_t index, size_t *new_in
 
 /* ---- the recipe ---- */
 
-/* Appends the parts in which the tables differ from what is made without them. */
-static void append_changes(struct bytes made, const struct symbol_cut *cut, bool names_are_first,
+/* Appends the parts in which the symbols, at `position` in both tables, differ from what is made
+ * without them. */
+static void append_changes(struct bytes made, struct bytes old, uint64_t position,
                            struct buffer *recipe)
 {
-    const struct bytes *parts[] = {names_are_first ? &cut->old.names : &cut->old.symbols,
-                                   names_are_first ? &cut->old.symbols : &cut->old.names};
-    uint64_t end = 0, position = 0;
+    uint64_t end = 0;
 
-    for (size_t i = 0; i < 2; i++) {
-        const uint8_t *there = made.data + position, *old = parts[i]->data;
-
-        for (uint64_t at = 0, next; at < parts[i]->size; at = next) {
-            next = at + 1;
-            if (there[at] == old[at])
-                continue;
-            for (uint64_t j = next; j < parts[i]->size && j - next < CHANGE_GAP; j++)
-                next = there[j] == old[j] ? next : j + 1;
-            buffer_append_uleb128(recipe, position + at - end);
-            buffer_append_uleb128(recipe, next - at);
-            buffer_append(recipe, old + at, (size_t)(next - at));
-            end = position + next;
-        }
-        position += parts[i]->size;
+    for (uint64_t at = 0, next; at < old.size; at = next) {
+        next = at + 1;
+        if (made.data[at] == old.data[at])
+            continue;
+        for (uint64_t j = next; j < old.size && j - next < CHANGE_GAP; j++)
+            next = made.data[j] == old.data[j] ? next : j + 1;
+        buffer_append_uleb128(recipe, position + at - end);
+        buffer_append_uleb128(recipe, next - at);
+        buffer_append(recipe, old.data + at, (size_t)(next - at));
+        end = position + next;
     }
 }
 
@@ -407,9 +406,10 @@ bool symbol_cut_encode(const struct symbol_cut *cut, uint64_t symbols_offset, ui
         .taken = cut->taken,
         .count = cut->count,
     };
-    bool names_are_first = names_offset < symbols_offset, done;
+    uint64_t position = names_offset < symbols_offset ? cut->old.names.size : 0;
     uint64_t index = 0, record = 0, name = 0;
     struct buffer made = {0};
+    bool done;
 
     buffer_append_uleb128(recipe, cut->old.symbols.size + cut->old.names.size);
     buffer_append_uleb128(recipe, symbols_offset);
@@ -432,9 +432,10 @@ bool symbol_cut_encode(const struct symbol_cut *cut, uint64_t symbols_offset, ui
         name = name_end(cut, taken);
     }
     done = list_records(&restoring.records, cut->records.content, cut->form.big_endian) &&
-           restore_tables(&restoring, names_are_first, &made);
+           restore_symbols(&restoring, &made);
+    /* The names will be what they were: each one that goes was compared. */
     if (done)
-        append_changes(buffer_view(&made), cut, names_are_first, recipe);
+        append_changes(buffer_view(&made), cut->old.symbols, position, recipe);
     free(restoring.records.records);
     buffer_free(&made);
     return done && !recipe->failed;
@@ -454,7 +455,7 @@ uint64_t symbol_recipe_size(struct bytes recipe)
 static bool read_taken(struct cursor *at, uint64_t more, struct restoring *restoring)
 {
     uint64_t count = cursor_uleb128(at), index = 0, record = 0, name = 0, gone = 0;
-    char text[NAME_MAX_SIZE];
+    char text[COVFUN_SYMBOL_SIZE];
 
     if (count > more / ELF_SIZE(restoring->form.wide, Sym)) {
         cursor_spoil(at);

@@ -264,6 +264,20 @@ bool covfun_append(struct buffer *section, const struct covfun_record *record, b
     return buffer_append(section, record->mapping.data, (size_t)record->mapping.size);
 }
 
+size_t covfun_format_symbol(char name[COVFUN_SYMBOL_SIZE], uint64_t name_reference)
+{
+    static const char digits[] = "0123456789ABCDEF", start[] = "__covrec_";
+    int shift = (63 - __builtin_clzll(name_reference | 1)) / 4 * 4;
+    size_t length = sizeof(start) - 1;
+
+    memcpy(name, start, length);
+    for (; shift >= 0; shift -= 4)
+        name[length++] = digits[name_reference >> shift & 15];
+    name[length++] = 'u';
+    name[length] = '\0';
+    return length;
+}
+
 bool covfun_read_files(const struct covfun_record *record, struct covfun_files *files)
 {
     const uint8_t *data = record->mapping.data;

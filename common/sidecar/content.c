@@ -403,9 +403,8 @@ static bool start_decoding(const struct sidecar *sidecar, const struct transform
 
         if (section == NULL || !others[i].is_needed)
             continue;
-        if (!sidecar_read_section(sidecar, section, others[i].loaded, error))
+        if (!sidecar_view_section(sidecar, section, others[i].loaded, others[i].view, error))
             return false;
-        *others[i].view = buffer_view(others[i].loaded);
     }
     return true;
 }
@@ -452,23 +451,30 @@ bool sidecar_read_section(const struct sidecar *sidecar, const struct section *s
     return done;
 }
 
+bool sidecar_view_section(const struct sidecar *sidecar, const struct section *section,
+                          struct buffer *loaded, struct bytes *content, struct error *error)
+{
+    if (is_known(sidecar, section, content))
+        return true;
+    if (!sidecar_read_section(sidecar, section, loaded, error))
+        return false;
+    *content = buffer_view(loaded);
+    return true;
+}
+
 bool sidecar_hold_section(const struct sidecar *sidecar, const struct section *section,
                           struct bytes *content, struct error *error)
 {
-    struct cached_section *cached = &sidecar->cache->sections[section->kind];
     struct buffer loaded = {0};
-    bool done = is_known(sidecar, section, content);
+    bool done = sidecar_view_section(sidecar, section, &loaded, content, error);
 
-    if (done)
-        return true;
-    done = sidecar_read_section(sidecar, section, &loaded, error);
     if (!done || is_known(sidecar, section, content)) {
         buffer_free(&loaded);
         return done;
     }
-    cached->own = loaded;
-    set_known(sidecar, section->kind, buffer_view(&cached->own));
-    return is_known(sidecar, section, content);
+    sidecar->cache->sections[section->kind].own = loaded;
+    set_known(sidecar, section->kind, *content);
+    return true;
 }
 
 bool sidecar_read_names(const struct sidecar *sidecar, const struct section *section,

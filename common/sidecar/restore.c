@@ -93,20 +93,19 @@ static bool produce_tables(struct restorer *restorer, const struct inverse *inve
     const struct sidecar *sidecar = restorer->sidecar;
     const struct sidecar_facts *facts = &sidecar->facts;
     const struct section *section = sidecar_find(sidecar, SECTION_LINKED_COVFUN);
-    struct buffer records = {0};
-    struct bytes part;
+    struct bytes records = {0}, part;
+    struct buffer loaded = {0};
     bool done = true;
 
     if (section == NULL)
         section = sidecar_find(sidecar, SECTION_COVFUN);
     if (restorer->tables.size == 0) {
         done = (section == NULL ||
-                sidecar_read_section(sidecar, section, &records, restorer->error)) &&
+                sidecar_view_section(sidecar, section, &loaded, &records, restorer->error)) &&
                symbol_recipe_apply(inverse->recipe, elf_form_of(facts->elf_class, facts->elf_data),
-                                   restorer->stripped->bytes, buffer_view(&records),
-                                   sidecar->memory_limit, sidecar->name, &restorer->tables,
-                                   restorer->error);
-        buffer_free(&records);
+                                   restorer->stripped->bytes, records, sidecar->memory_limit,
+                                   sidecar->name, &restorer->tables, restorer->error);
+        buffer_free(&loaded);
     }
     return done &&
            bytes_slice(buffer_view(&restorer->tables), step->source_offset, step->insert, &part) &&

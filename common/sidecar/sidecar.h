@@ -298,6 +298,10 @@ const struct section *sidecar_find(const struct sidecar *sidecar, enum section_k
 bool sidecar_read_section(const struct sidecar *sidecar, const struct section *section,
                           struct buffer *content, struct error *error);
 
+/* The same, but only if the content is not known: *content is where it is, in *loaded or not. */
+bool sidecar_view_section(const struct sidecar *sidecar, const struct section *section,
+                          struct buffer *loaded, struct bytes *content, struct error *error);
+
 /* The same, but the content stays with the sidecar, and is valid until that is closed. */
 bool sidecar_hold_section(const struct sidecar *sidecar, const struct section *section,
                           struct bytes *content, struct error *error);

@@ -43,7 +43,6 @@ static bool encode_section(struct encoder *encoder, struct section *section,
     const struct transform *transform =
         transform_for(kind, section->content.size > context->block_size);
     struct buffer *encoded = &encoder->stored.bytes[kind];
-    struct encoded stored;
     bool fits;
 
     section->digest = digest_of(section->content);
@@ -68,11 +67,9 @@ static bool encode_section(struct encoder *encoder, struct section *section,
             digest_of(buffer_view(encoded)), section->content, section->digest};
     if ((kind != SECTION_NAMES && kind != SECTION_COVNAMES) || context->names != NULL)
         return true;
-    /* Names are read from their encoded form, as a reader will; only the first section counts. */
-    stored = (struct encoded){buffer_view(encoded), section->content.size, encoder->name,
-                              section_kind_name(kind)};
-    if (!names_decode(context, &stored, names, NULL, encoder->error))
-        return false;
+    /* They come from the encoded form, as a reader will have them; only the first section counts.
+     */
+    context->decoded = NULL;
     context->names = names;
     return names_index(names, context->threads) ||
            error_out_of_memory(encoder->error, encoder->name, names->text.size);
@@ -97,6 +94,7 @@ static bool encode_sections(struct encoder *encoder)
     struct names names = {0};
     bool done = true;
 
+    context.decoded = &names;
     encoder->codec = (struct codec_options){.level = options->level, .threads = options->threads};
     for (size_t i = 0; done && i < sizeof(order) / sizeof(order[0]); i++) {
         for (size_t k = 0; done && k < encoder->told.section_count; k++) {

@@ -453,72 +453,107 @@ static bool refers(const struct operand_search *search, const uint8_t *field, ui
            may_be_operand(search, place);
 }
 
-/* The distance check of many places at once: their operands overlap, so a vector holds every fourth
- * place. */
-#define VECTOR_LANES 4
-#define BLOCK_PLACES (4 * VECTOR_LANES)
+/* Many places are checked at once, by the upper halves of their numbers: a vector holds every
+ * second place. Few upper halves lead from any place of a stretch to the target. */
+#define VECTOR_LANES   8
+#define BLOCK_PLACES   (2 * VECTOR_LANES)
+#define STRETCH_PLACES (256 * BLOCK_PLACES)
+#define HALVES_MAX     4
 
-typedef uint32_t vector __attribute__((vector_size(VECTOR_LANES * sizeof(uint32_t))));
-typedef int32_t signed_vector __attribute__((vector_size(VECTOR_LANES * sizeof(int32_t))));
+typedef uint16_t vector __attribute__((vector_size(VECTOR_LANES * sizeof(uint16_t))));
+typedef int16_t signed_vector __attribute__((vector_size(VECTOR_LANES * sizeof(int16_t))));
 
-/* Not 0 in each lane whose value is less. Many machines can only compare signed numbers in
- * vectors. */
-static signed_vector is_less(vector values, uint32_t limit)
-{
-    return (signed_vector)(values ^ UINT32_C(0x80000000)) <
-           (int32_t)(limit ^ UINT32_C(0x80000000)) - (signed_vector){0};
-}
-
-/* The numbers that block_may_refer compares with. They are the same for all blocks, so they are
- * computed once. */
-struct block_search {
-    uint32_t size;           /* of the target */
-    uint32_t from_place;     /* plus the place and the value: the distance from the target */
-    uint32_t from_values[3]; /* plus the value: the same, for values that are addresses */
-    size_t value_count;      /* of `from_values` */
-    bool is_blind;           /* the check cannot be used: every block may refer */
+/* The upper halves of a range of numbers. Many machines can only compare signed numbers in vectors:
+ * with the bias, all halves in the range are less than the limit. */
+struct upper_halves {
+    vector bias;
+    signed_vector limit;
 };
 
-static struct block_search block_search_start(const struct operand_search *search)
-{
-    const struct reference_target *target = search->target;
-    uint32_t first = (uint32_t)target->first, around = (uint32_t)search->around;
-    struct block_search block = {
-        .size = (uint32_t)target->size + 2 * around,
-        .from_place = (uint32_t)search->address + 4 + around - first,
-        /* Lanes are in the machine's byte order, which is not that of the code. */
-        .is_blind = HOST_IS_BIG_ENDIAN || target->size > UINT32_MAX - 2 * around,
-    };
+struct stretch {
+    struct upper_halves halves[HALVES_MAX];
+    bool is_blind; /* the check cannot be used: every place may refer */
+};
 
-    if (target->absolute)
-        block.from_values[block.value_count++] = -first;
-    for (size_t i = 0; i < 2; i++) {
-        if (search->bases[i] != 0)
-            block.from_values[block.value_count++] = (uint32_t)search->bases[i] - first;
-    }
-    return block;
+static struct upper_halves upper_halves_of(uint32_t first, uint32_t size)
+{
+    uint16_t lowest = (uint16_t)(first >> 16);
+    uint16_t more = (uint16_t)(((first + size - 1) >> 16) - lowest);
+
+    return (struct upper_halves){(uint16_t)(0x8000 - lowest) + (vector){0},
+                                 (int16_t)(more + 1 - 0x8000) + (signed_vector){0}};
 }
 
-/* False if none of the places from `place` on leads to the target, judged by the low half of their
- * addresses. */
-static inline bool block_may_refer(const struct block_search *search, const uint8_t *fields,
-                                   uint64_t place)
+static struct stretch stretch_start(const struct operand_search *search, uint64_t place,
+                                    uint64_t end)
 {
-    const vector every_fourth = {0, 4, 8, 12};
-    uint32_t distance = search->from_place + (uint32_t)place;
-    signed_vector found = {0};
-    uint64_t halves[2];
+    const struct reference_target *target = search->target;
+    uint32_t first = (uint32_t)target->first, size = (uint32_t)target->size;
+    uint32_t around = (uint32_t)search->around, last = (uint32_t)(search->address + end - 1 + 4);
+    /* Lanes are in the machine's byte order, which is not that of the code. */
+    struct stretch stretch = {.is_blind = HOST_IS_BIG_ENDIAN || target->size > INT32_MAX};
 
-    for (uint32_t i = 0; i < 4; i++) {
-        vector values;
-
-        memcpy(&values, fields + i, sizeof(values));
-        found |= is_less(values + every_fourth + (distance + i), search->size);
-        for (size_t j = 0; j < search->value_count; j++)
-            found |= is_less(values + search->from_values[j], search->size);
+    /* Relative to the next instruction; an address; relative to a base. */
+    for (size_t i = 0; i < HALVES_MAX; i++)
+        stretch.halves[i] =
+            upper_halves_of(first - around - last, size + 2 * around + (uint32_t)(end - place) - 1);
+    if (target->absolute)
+        stretch.halves[1] = upper_halves_of(first, size);
+    for (size_t i = 0; i < 2; i++) {
+        if (search->bases[i] != 0)
+            stretch.halves[2 + i] = upper_halves_of(first - (uint32_t)search->bases[i], size);
     }
-    memcpy(halves, &found, sizeof(halves));
-    return (halves[0] | halves[1]) != 0 || search->is_blind;
+    return stretch;
+}
+
+/* Skips blocks in which no place leads to the target. Sets which ones of the next block may, by
+ * halves: those at even and at odd distances from its start. Returns its start; if there is less
+ * than a block up to the end, that of the rest, of which all may. */
+static uint64_t skip_blocks(const struct stretch *stretch, const uint8_t *data, uint64_t place,
+                            uint64_t end, signed_vector may_refer[2])
+{
+    const struct stretch kept = *stretch; /* in registers */
+
+    for (; end - place >= BLOCK_PLACES && !kept.is_blind; place += BLOCK_PLACES) {
+        signed_vector found[2] = {{0}, {0}}, any;
+        uint64_t parts[2];
+
+        for (size_t i = 0; i < 2; i++) {
+            vector values;
+
+            memcpy(&values, data + place + 2 + i, sizeof(values));
+            for (size_t j = 0; j < HALVES_MAX; j++)
+                found[i] |= (signed_vector)(values + kept.halves[j].bias) < kept.halves[j].limit;
+        }
+        any = found[0] | found[1];
+        memcpy(parts, &any, sizeof(parts));
+        if ((parts[0] | parts[1]) != 0) {
+            memcpy(may_refer, found, sizeof(found));
+            return place;
+        }
+    }
+    memset(may_refer, 0xff, 2 * sizeof(*may_refer));
+    return place;
+}
+
+/* Finds the first place from *place on, before the end, that refers to the target. */
+static bool search_stretch(const struct operand_search *search, uint64_t *place, uint64_t end)
+{
+    const struct stretch stretch = stretch_start(search, *place, end);
+    const uint8_t *data = search->code.data;
+
+    while (*place < end) {
+        signed_vector may_refer[2];
+        uint64_t start = skip_blocks(&stretch, data, *place, end, may_refer), next;
+
+        next = end - start < BLOCK_PLACES ? end : start + BLOCK_PLACES;
+        for (*place = start; *place < next; ++*place) {
+            if (may_refer[(*place - start) % 2][(*place - start) / 2] != 0 &&
+                refers(search, data + *place, *place))
+                return true;
+        }
+    }
+    return false;
 }
 
 /* True if the code at an offset, behind a call, adds a number that gives the address. */
@@ -579,23 +614,14 @@ static bool find_reference(const struct code *code, const struct reference_targe
                            uint64_t *position)
 {
     const struct operand_search search = start_search(code, target);
-    const struct block_search blocks = block_search_start(&search);
-    const uint8_t *data = code->bytes.data;
-    uint64_t end, next;
+    uint64_t end = code->bytes.size < 4 ? 0 : code->bytes.size - 4 + 1;
 
-    if (code->bytes.size < 4)
-        return false;
-    end = code->bytes.size - 4 + 1;
-    for (uint64_t i = *position; i < end; i = next) {
-        next = end - i < BLOCK_PLACES ? end : i + BLOCK_PLACES;
-        if (next - i == BLOCK_PLACES && !block_may_refer(&blocks, data + i, i))
-            continue;
-        for (; i < next; i++) {
-            if (refers(&search, data + i, i)) {
-                *position = i;
-                return true;
-            }
-        }
+    while (*position < end) {
+        uint64_t left = end - *position;
+
+        if (search_stretch(&search, position,
+                           *position + (left < STRETCH_PLACES ? left : STRETCH_PLACES)))
+            return true;
     }
     return false;
 }

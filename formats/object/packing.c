@@ -299,14 +299,11 @@ static bool add_covmap(struct object *object, struct bytes covmap, struct intern
     return true;
 }
 
-/* The longest name of a group: __covrec_NAMEREFu. */
-#define SIGNATURE_MAX 32
-
 /* False if it is not the name of a group of the function's records. NULL stands for no group. */
 static bool tell_group(const char *signature, uint64_t name_reference, enum packed_group *group)
 {
-    char name[SIGNATURE_MAX];
-    int length = snprintf(name, sizeof(name), "__covrec_%" PRIX64 "u", name_reference);
+    char name[COVFUN_SYMBOL_SIZE];
+    size_t length = covfun_format_symbol(name, name_reference);
 
     *group = PACKED_GROUP_NONE;
     if (signature == NULL)

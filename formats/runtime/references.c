@@ -172,11 +172,19 @@ static bool find_in_windows(const struct image_code *image, uint64_t address, ui
                                    .counts = counts,
                                    .context = &address};
     struct reference_target inside = {.first = address + 1, .size = size - 1, .relative = true};
+    struct reference_target all = {.first = address, .size = size + last, .inside_counts = true};
 
-    if (image->machine->has_chance_hits && size > 2 * window)
+    if (image->machine->has_chance_hits && size > 2 * window) {
+        bool has_inside = image->machine->judge_instruction != NULL;
+
+        /* One search for all of them mostly shows that there are none. (But of absolute operands,
+         * each target's first address counts wherever it is.) */
+        if (has_inside && !image->has_absolute_operands &&
+            !rules_find_in_code(image, &all, false, from))
+            return false;
         return find_at_start(image, &start, from) || rules_find_in_code(image, &end, false, from) ||
-               (image->machine->judge_instruction != NULL &&
-                rules_find_in_code(image, &inside, false, from));
+               (has_inside && rules_find_in_code(image, &inside, false, from));
+    }
     start.size = size + last;
     start.counts = NULL;
     return find_at_start(image, &start, from);

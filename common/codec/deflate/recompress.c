@@ -286,6 +286,7 @@ static unsigned longest_match(const struct matcher *matcher, uint32_t place, uns
     uint32_t left = matcher->size - place, behind = place - matcher->window_start;
     unsigned nice = effort->nice < left ? effort->nice : left;
     unsigned chain = former >= effort->good ? effort->chain >> 2 : effort->chain;
+    uint32_t nearest = matcher->back[place % PLACES];
     struct search search = {
         .place = place,
         .most = left < DEFLATE_MATCH_MAX ? left : DEFLATE_MATCH_MAX,
@@ -298,8 +299,10 @@ static unsigned longest_match(const struct matcher *matcher, uint32_t place, uns
     if (former >= search.most)
         return search.most;
     /* For the nearest place in the chain, zlib allows a greater distance by one. */
-    if (behind > DISTANCE_MAX && matcher->back[place % PLACES] == DISTANCE_MAX)
+    if (behind > DISTANCE_MAX && nearest == DISTANCE_MAX)
         search.reach++;
+    if (nearest >= search.reach)
+        return former;
     /* Try a long match first, rather than finding it byte by byte. */
     if (former + 1 < LONG_SIZE && search.most >= LONG_SIZE) {
         struct search first = search;

@@ -453,6 +453,11 @@ static enum result decode(const struct transform_context *context, struct stream
     if (streams->count != STREAM_COUNT)
         return RESULT_UNFIT;
     result = decode_with(&decoder, streams->stream, section);
+    if (result == RESULT_OK && context->decoded != NULL) {
+        names_free(context->decoded);
+        *context->decoded = decoder.names;
+        decoder.names = (struct names){0};
+    }
     for (size_t i = 0; i < decoder.count; i++)
         buffer_free(&decoder.plans[i].stream);
     free(decoder.plans);
