@@ -339,6 +339,7 @@ struct operand_search {
  * there to the label. */
 #define LABEL_MAKER_DISTANCE 64
 #define LABEL_DISTANCE       128
+#define LEA_SIZE             7
 
 /* True if the immediate of a movabs leads to the target from an address that an instruction near by
  * forms: lea disp32(%rip), or a call of the next instruction. */
@@ -346,12 +347,13 @@ static bool counts_from_label(const struct operand_search *search, uint64_t plac
 {
     uint64_t from = place < LABEL_MAKER_DISTANCE ? 0 : place - LABEL_MAKER_DISTANCE;
 
-    for (uint64_t i = from; i < place + LABEL_MAKER_DISTANCE && search->code.size - i >= 7; i++) {
+    for (uint64_t i = from; i < place + LABEL_MAKER_DISTANCE && search->code.size - i >= LEA_SIZE;
+         i++) {
         const uint8_t *at = search->code.data + i;
         uint64_t next = search->address + i, label;
 
         if ((at[0] & 0xfb) == 0x48 && at[1] == 0x8d && (at[2] & 0xc7) == 0x05)
-            label = next + 7 + signed_32(at + 3);
+            label = next + LEA_SIZE + signed_32(at + 3);
         else if (at[0] == 0xe8 && load_u32(at + 1, false) == 0)
             label = next + 5;
         else
@@ -604,7 +606,7 @@ static struct operand_search start_search(const struct code *code,
                                     .is_64_bit = is_64_bit(code)};
 
     if (search.is_64_bit)
-        search.around = LABEL_DISTANCE;
+        search.around = LABEL_MAKER_DISTANCE + LEA_SIZE + LABEL_DISTANCE;
     else
         find_bases(code, search.bases);
     return search;
