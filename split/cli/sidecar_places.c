@@ -256,7 +256,9 @@ void sidecar_places_open(struct sidecar_places *places, const struct parsed_opti
         places->lender = *lender;
     pthread_mutex_init(&places->index->lock, NULL);
     for (size_t i = 0; (path = option_text_at(options, OPTION_SIDECAR, i)) != NULL; i++) {
-        if (!path_is_directory(path))
+        if (store_is_url(path))
+            done = done && error_set(error, "%s: a URL, which is for --store; give that", path);
+        else if (!path_is_directory(path))
             path_list_add(&places->files, path);
         else
             done = done && store_list_add(&places->directories, path, error);
@@ -323,6 +325,8 @@ bool profile_sidecars_open(struct profile_sidecars *sidecars, const struct parse
     const char *given;
 
     sidecar_places_open(&sidecars->places, options, NULL);
+    if (!sidecar_places_check(&sidecars->places, error))
+        return false;
     /* Also if it turns out that no profile needs it. */
     for (size_t i = 0; (given = option_text_at(options, OPTION_SIDECAR, i)) != NULL; i++) {
         if (!sidecar_check_output(options, given, error))
