@@ -408,8 +408,7 @@ static void finish(struct transfer *transfer, CURLcode code, unsigned tries)
         request->result = HTTP_FAULTY;
         error_set(&request->error,
                   "%.600s: has more than %llu bytes; raise the limit (--memory-limit) if the "
-                  "server is to be "
-                  "trusted",
+                  "server is to be trusted",
                   request->url, (unsigned long long)request->most);
     } else if (code != CURLE_OK &&
                (status == 200 || (code != CURLE_WRITE_ERROR && code != CURLE_FILESIZE_EXCEEDED))) {

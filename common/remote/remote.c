@@ -285,10 +285,12 @@ static bool has(const struct remote *remote, const struct uuid *uuid)
 {
     struct store_match match = {0};
     struct error ignored;
+    bool is_there;
 
     find_kept(remote, uuid, &match, &ignored);
+    is_there = match.path != NULL;
     free(match.path);
-    return match.path != NULL;
+    return is_there;
 }
 
 /* ---- what is known not to be there ---- */
@@ -478,8 +480,7 @@ static void fetch_base(struct remote *remote, const char *directory, struct http
             sidecar->result = HTTP_FAULTY;
             error_set(&sidecar->error,
                       "%.500s: not there, or not the base that it was, and %.400s is a delta to "
-                      "it; put the "
-                      "base back, or copy the sidecar there once more",
+                      "it; put the base back, or copy the sidecar there once more",
                       base.url, sidecar->url);
         }
         if (sidecar->result == HTTP_FAULTY)
