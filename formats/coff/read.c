@@ -194,6 +194,7 @@ static bool read_sections(struct coff_image *image, struct error *error)
     return true;
 }
 
+/* What a split has emptied is not counted, whatever the flags of a coverage section say of code. */
 static bool has_only_debug(const struct coff_image *image)
 {
     bool has_code = false;
@@ -201,7 +202,8 @@ static bool has_only_debug(const struct coff_image *image)
     for (size_t i = 0; i < image->section_count; i++) {
         const struct coff_section *section = &image->sections[i];
 
-        if (!coff_section_is_code(section) || section->VirtualSize == 0)
+        if (!coff_section_is_code(section) || section->VirtualSize == 0 ||
+            strncmp(section->name, ".lcov", 5) == 0 || strncmp(section->name, ".lprf", 5) == 0)
             continue;
         if (section->SizeOfRawData != 0)
             return false;
