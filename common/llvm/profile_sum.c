@@ -97,11 +97,14 @@ struct digest profile_identity(const struct profile *profile)
     /* All of the records but addresses in memory. */
     for (uint64_t i = 0; i < header->num_data; i++) {
         struct profile_function function = profile_get_function(profile, i);
+        bool is_sound;
 
         digest_stream_add(&digest,
                           (struct bytes){profile->data.data + i * profile->layout.record_size,
                                          2 * sizeof(uint64_t)});
-        add_number(&digest, function.offset);
+        /* What is damaged is refused by itself, whatever was added before. */
+        counters_offset(profile, i, &is_sound);
+        add_number(&digest, is_sound ? function.offset : UINT64_MAX);
         add_number(&digest, function.counter_count);
     }
     digest_stream_add(&digest, profile->names);
