@@ -188,8 +188,7 @@ void intern_table_free(struct intern_table *table)
 /* The entry of the key, or the free entry where it belongs. A table is at most half full. */
 static struct intern_entry *entry_of(const struct intern_table *table, uint64_t key)
 {
-    /* The high bits of the product depend on all of the key. */
-    size_t place = (size_t)__builtin_bswap64(key * table->seed);
+    size_t place = (size_t)hash_of_key(key, table->seed);
 
     for (;; place++) {
         struct intern_entry *entry = &table->entries[place & (table->capacity - 1)];

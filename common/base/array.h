@@ -59,9 +59,18 @@ char *arena_text(struct arena *arena, const char *format, ...)
 
 void arena_free(struct arena *arena);
 
-/* A random number for a table that hashes what files hold, so that a hostile one cannot contain
- * keys that all collide. Never 0. */
+/* A random odd number for a table that hashes what files hold, so that a hostile one cannot contain
+ * keys that all collide. */
 uint64_t random_seed(void);
+
+/* Where the key belongs in a table with this seed: all bits of the result depend on all of the key.
+ * One multiplication leaves the low bits of what differs in the high ones alike, which a file may
+ * choose. */
+static inline uint64_t hash_of_key(uint64_t key, uint64_t seed)
+{
+    key *= seed;
+    return __builtin_bswap64((key ^ key >> 32) * seed);
+}
 
 /* ---- tables of numbers ---- */
 

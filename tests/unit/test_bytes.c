@@ -293,11 +293,33 @@ START_TEST(test_arena)
 }
 END_TEST
 
+/* A file may choose keys that differ in a few bits only, wherever these are. If they were in the
+ * same places of the table, this would not end. */
+#define KEYS 262144
+
+START_TEST(test_chosen_keys)
+{
+    struct intern_table table = {0};
+    uint64_t number, wanted = 0;
+
+    for (uint64_t i = 0; i < KEYS; i++) {
+        uint64_t key = i << (4 * _i);
+
+        ck_assert(intern_table_add(&table, key, &number));
+        wanted += number == wanted;
+    }
+    ck_assert_uint_eq(wanted, 4 * _i < 47 ? KEYS : UINT64_C(1) << (64 - 4 * _i));
+    ck_assert_uint_eq(table.count, wanted);
+    intern_table_free(&table);
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = tcase_create("all");
     suite_tests(all, test_slice_stays_inside, test_ranges, test_all_zero, test_leb128, test_cursor,
                 test_buffer_stays_failed, test_uuid_refuses, test_hex, test_coder, test_count_up_to,
                 test_arena);
+    suite_loops(all, 16, test_chosen_keys);
     return suite_main("bytes", all);
 }

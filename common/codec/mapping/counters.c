@@ -223,8 +223,8 @@ static bool start_tables(struct counters *counters, size_t count)
 static enum result find_node(struct counters *counters, uint32_t tag, uint32_t left, uint32_t right,
                              uint32_t *index)
 {
-    /* Few differ in the tag only. The high bits of the product depend on both sides. */
-    size_t place = (size_t)__builtin_bswap64(((uint64_t)left << 32 | right) * counters->seed);
+    /* Few differ in the tag only. */
+    size_t place = (size_t)hash_of_key((uint64_t)left << 32 | right, counters->seed);
 
     for (;; place++) {
         uint32_t *bucket = &counters->buckets[place & (counters->bucket_count - 1)];
