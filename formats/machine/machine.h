@@ -1,6 +1,6 @@
 /*
- * The machines whose code covsplit reads and changes. Each family is one
- * file, and each machine is declared below and has a line in the table of machine.c.
+ * The machines whose code covsplit reads and changes. Each family is one file, and each machine is
+ * declared below and has a line in the table of machine.c.
  *
  * A split needs two things from code. First, the profile runtime that clang links into an image
  * asks tiny functions, the accessors, for the bounds of its sections (__llvm_profile_begin_data,

@@ -291,31 +291,24 @@ static bool look(struct search *search, struct error *error)
 {
     const struct sidecar_spot *spot = &search->spots[search->next_spot++];
     bool is_named = search->next_spot <= search->named_count;
+    bool is_afar = search->next_spot > search->near_count, done;
     size_t before = search->found.count;
 
-    if (search->next_spot > search->near_count) {
-        const struct store *store = spot->store.stores;
-
-        if (!need_uuids(search, error))
-            return false;
-        if (!look_by_uuid(search->places, spot, search->uuids, search->uuid_count, &search->found,
-                          error)) {
-            if (search->fails == NULL) {
-                search->fails = store->remote;
-                search->unasked = *error;
-            }
-            return false;
-        }
-        for (size_t i = before; i < search->found.count; i++)
-            search->found.items[i].afar = store;
-        return true;
-    }
     if (spot->kind == SPOT_FILE)
         return (!is_named && file_is_missing(spot->path, 0)) ||
                found_sidecars_add(&search->found, &(struct uuid){.size = 0}, spot->path, false,
                                   error);
-    return need_uuids(search, error) && look_by_uuid(search->places, spot, search->uuids,
-                                                     search->uuid_count, &search->found, error);
+    if (!need_uuids(search, error))
+        return false;
+    done = look_by_uuid(search->places, spot, search->uuids, search->uuid_count, &search->found,
+                        error);
+    for (size_t i = before; is_afar && i < search->found.count; i++)
+        search->found.items[i].afar = spot->store.stores;
+    if (!done && is_afar && search->fails == NULL) {
+        search->fails = spot->store.stores->remote;
+        search->unasked = *error;
+    }
+    return done;
 }
 
 /* Returns the path of the next candidate; NULL if there is none or the machine failed. */
