@@ -13,7 +13,6 @@
 
 #include "common/base/array.h"
 #include "common/base/memory_limit.h"
-#include "common/llvm/coverage.h"
 
 /* Two changed bytes closer than this are told as one change. */
 #define CHANGE_GAP 4
@@ -28,32 +27,52 @@ struct taken_symbol {
 
 /* ---- records ---- */
 
-struct record {
-    uint64_t offset;
-    uint64_t size;
-    uint64_t reference; /* NameRef */
-};
-
-struct record_list {
-    struct record *records;
-    size_t count, capacity;
-};
-
-/* Records up to the first that is not sound. False if out of memory. */
-static bool list_records(struct record_list *list, struct bytes content, bool big_endian)
+void record_list_start(struct record_list *list, uint64_t size, bool big_endian)
 {
-    struct bytes rest = content;
-    struct covfun_record record;
+    *list = (struct record_list){.size = size, .big_endian = big_endian};
+}
 
-    while (rest.size != 0) {
-        uint64_t offset = content.size - rest.size;
+void record_list_free(struct record_list *list)
+{
+    free(list->records);
+    *list = (struct record_list){0};
+}
 
-        if (!covfun_take(&rest, big_endian, &record))
-            break;
+/* The header of the next record, of which a part may have passed before; NULL if it is not all
+ * there yet. */
+static const uint8_t *next_header(struct record_list *list, struct bytes piece)
+{
+    uint64_t start = list->added - piece.size, have = list->next < start ? start - list->next : 0;
+    uint64_t left = list->added - list->next - have, more = COVFUN_HEADER_SIZE - have;
+    const uint8_t *from = piece.data + (list->next + have - start);
+
+    if (have == 0 && left >= more)
+        return from;
+    memcpy(list->header + have, from, (size_t)(left < more ? left : more));
+    return left < more ? NULL : list->header;
+}
+
+bool record_list_add(struct record_list *list, struct bytes piece)
+{
+    list->added += piece.size;
+    while (list->next < list->added) {
+        uint64_t left = list->size - list->next, size;
+        const uint8_t *header = left < COVFUN_HEADER_SIZE ? NULL : next_header(list, piece);
+
+        if (header == NULL && left >= COVFUN_HEADER_SIZE)
+            return true;
+        size = header == NULL
+                   ? UINT64_MAX
+                   : COVFUN_HEADER_SIZE + (uint64_t)covfun_mapping_size(header, list->big_endian);
+        if (size > left) { /* not sound: none follows */
+            list->next = UINT64_MAX;
+            return true;
+        }
         if (!ARRAY_ROOM_FOR_ONE(list->records, list->capacity, list->count))
             return false;
-        list->records[list->count++] =
-            (struct record){offset, record.whole.size, record.name_reference};
+        list->records[list->count++] = (struct listed_record){
+            list->next, size, load_u64(header + COVFUN_NAME_REF, list->big_endian)};
+        list->next += align_up(size, COVERAGE_ALIGNMENT);
     }
     return true;
 }
@@ -71,7 +90,8 @@ static size_t find_record(const struct record_list *list, uint64_t offset, size_
 }
 
 /* Returns the length of the name. */
-static size_t format_name(char name[COVFUN_SYMBOL_SIZE], const struct record *record, bool is_plain)
+static size_t format_name(char name[COVFUN_SYMBOL_SIZE], const struct listed_record *record,
+                          bool is_plain)
 {
     size_t length = covfun_format_symbol(name, record->reference);
 
@@ -94,7 +114,7 @@ struct restoring {
     struct elf_form form;
     struct symbol_kind kind;
     struct symbol_tables left;
-    struct record_list records;
+    const struct record_list *records;
     struct taken_symbol *taken;
     size_t count;
 };
@@ -108,7 +128,7 @@ static Elf64_Sym load_symbol(struct bytes table, struct elf_form form, size_t in
 }
 
 static bool put_symbol(struct buffer *to, struct elf_form form, const struct symbol_kind *kind,
-                       uint32_t name, const struct record *record)
+                       uint32_t name, const struct listed_record *record)
 {
     uint8_t entry[sizeof(Elf64_Sym)];
     uint8_t *numbers =
@@ -157,7 +177,7 @@ static void restore_names(const struct restoring *restoring, struct buffer *to)
         uint64_t gone = i == 0 ? 0 : taken[-1].gone, next = taken->name - gone;
         char name[COVFUN_SYMBOL_SIZE];
         size_t length =
-            format_name(name, &restoring->records.records[taken->record], taken->is_plain);
+            format_name(name, &restoring->records->records[taken->record], taken->is_plain);
 
         if (bytes_slice(left, at, next - at, &part))
             buffer_append(to, part.data, (size_t)part.size);
@@ -182,7 +202,7 @@ static bool restore_symbols(const struct restoring *restoring, struct buffer *to
 
         if (next < restoring->count && taken[next].index == i) {
             put_symbol(to, restoring->form, &restoring->kind, taken[next].name,
-                       &restoring->records.records[taken[next].record]);
+                       &restoring->records->records[taken[next].record]);
             next++;
             continue;
         }
@@ -214,17 +234,18 @@ static bool restore_tables(const struct restoring *restoring, bool names_are_fir
 /* ---- taking out ---- */
 
 /* Fills in what is known of a symbol that may go; false if it is another one. */
-static bool match_symbol(const struct symbol_cut *cut, const struct record_list *list,
-                         const Elf64_Sym *symbol, struct taken_symbol *taken)
+static bool match_symbol(const struct symbol_cut *cut, const Elf64_Sym *symbol,
+                         struct taken_symbol *taken)
 {
+    const struct record_list *list = &cut->records;
     struct bytes names = cut->old.names;
     char name[COVFUN_SYMBOL_SIZE];
     size_t number, length;
 
-    if (symbol->st_shndx != cut->records.section || symbol->st_name == 0 ||
+    if (symbol->st_shndx != cut->section.section || symbol->st_name == 0 ||
         names.data[symbol->st_name - 1] != '\0')
         return false;
-    number = find_record(list, symbol->st_value - cut->records.address,
+    number = find_record(list, symbol->st_value - cut->section.address,
                          cut->count == 0 ? 0 : cut->taken[cut->count - 1].record + 1);
     if (number == list->count || symbol->st_size != list->records[number].size ||
         number > UINT32_MAX)
@@ -247,8 +268,7 @@ static uint64_t name_end(const struct symbol_cut *cut, const struct taken_symbol
 
 /* Lists the symbols that may go, and marks the starts of the names of all others in `used`, a bit
  * for each byte of the names. Not sound if a name is not in the table. */
-static bool list_symbols(struct symbol_cut *cut, const struct record_list *list, uint8_t *used,
-                         bool *is_sound)
+static bool list_symbols(struct symbol_cut *cut, uint8_t *used, bool *is_sound)
 {
     size_t count = (size_t)(cut->old.symbols.size / ELF_SIZE(cut->form.wide, Sym));
     uint64_t end = 0;
@@ -261,7 +281,7 @@ static bool list_symbols(struct symbol_cut *cut, const struct record_list *list,
         *is_sound = symbol.st_name < cut->old.names.size;
         if (!*is_sound)
             break;
-        if (!match_symbol(cut, list, &symbol, &taken) || symbol.st_name < end ||
+        if (!match_symbol(cut, &symbol, &taken) || symbol.st_name < end ||
             (cut->count != 0 && (symbol.st_info != cut->info || symbol.st_other != cut->other))) {
             used[symbol.st_name / 8] |= (uint8_t)(1u << symbol.st_name % 8);
             continue;
@@ -332,26 +352,26 @@ static void make_tables(struct symbol_cut *cut)
 bool symbol_cut_make(struct symbol_cut *cut, struct elf_form form,
                      const struct symbol_tables *tables, const struct symbol_records *records)
 {
-    struct record_list list = {0};
     uint8_t *used = calloc((size_t)(tables->names.size / 8 + 1), 1);
     bool is_sound = true, done;
 
-    *cut = (struct symbol_cut){.form = form, .records = *records, .old = *tables};
-    done = used != NULL && list_records(&list, records->content, form.big_endian) &&
-           list_symbols(cut, &list, used, &is_sound);
+    *cut = (struct symbol_cut){.form = form, .section = *records, .old = *tables};
+    record_list_start(&cut->records, records->content.size, form.big_endian);
+    done = used != NULL && record_list_add(&cut->records, records->content) &&
+           list_symbols(cut, used, &is_sound);
     if (!done || !is_sound)
         cut->count = 0;
     else
         drop_shared(cut, used);
     if (cut->count != 0)
         make_tables(cut);
-    free(list.records);
     free(used);
     return done && !cut->symbols.failed && !cut->names.failed;
 }
 
 void symbol_cut_free(struct symbol_cut *cut)
 {
+    record_list_free(&cut->records);
     free(cut->taken);
     buffer_free(&cut->symbols);
     buffer_free(&cut->names);
@@ -401,7 +421,8 @@ bool symbol_cut_encode(const struct symbol_cut *cut, uint64_t symbols_offset, ui
 {
     struct restoring restoring = {
         .form = cut->form,
-        .kind = {cut->records.address, (uint16_t)cut->records.section, cut->info, cut->other},
+        .kind = {cut->section.address, (uint16_t)cut->section.section, cut->info, cut->other},
+        .records = &cut->records,
         .left = {buffer_view(&cut->symbols), buffer_view(&cut->names)},
         .taken = cut->taken,
         .count = cut->count,
@@ -431,12 +452,10 @@ bool symbol_cut_encode(const struct symbol_cut *cut, uint64_t symbols_offset, ui
         record = taken->record + UINT64_C(1);
         name = name_end(cut, taken);
     }
-    done = list_records(&restoring.records, cut->records.content, cut->form.big_endian) &&
-           restore_symbols(&restoring, &made);
+    done = restore_symbols(&restoring, &made);
     /* The names will be what they were: each one that goes was compared. */
     if (done)
         append_changes(buffer_view(&made), cut->old.symbols, position, recipe);
-    free(restoring.records.records);
     buffer_free(&made);
     return done && !recipe->failed;
 }
@@ -472,13 +491,13 @@ static bool read_taken(struct cursor *at, uint64_t more, struct restoring *resto
         code = cursor_uleb128(at);
         record += unzigzag(code >> 1);
         name += cursor_uleb128(at);
-        if (index > UINT32_MAX || name > UINT32_MAX || record >= restoring->records.count) {
+        if (index > UINT32_MAX || name > UINT32_MAX || record >= restoring->records->count) {
             cursor_spoil(at);
             break;
         }
         *taken = (struct taken_symbol){(uint32_t)index++, (uint32_t)record, (uint32_t)name, 0,
                                        (code & 1) != 0};
-        length = format_name(text, &restoring->records.records[record++], taken->is_plain) + 1;
+        length = format_name(text, &restoring->records->records[record++], taken->is_plain) + 1;
         name += length;
         gone += length;
         taken->gone = (uint32_t)gone;
@@ -509,11 +528,11 @@ static void apply_changes(struct cursor *at, struct buffer *tables, size_t start
 }
 
 bool symbol_recipe_apply(struct bytes recipe, struct elf_form form, struct bytes stripped,
-                         struct bytes records, uint64_t limit, const char *name,
+                         const struct record_list *records, uint64_t limit, const char *name,
                          struct buffer *tables, struct error *error)
 {
     struct cursor at = cursor_open(recipe, false, false);
-    struct restoring restoring = {.form = form};
+    struct restoring restoring = {.form = form, .records = records};
     uint64_t size = cursor_uleb128(&at), offsets[2], sizes[2], left;
     size_t start = tables->size;
     bool has_memory = true;
@@ -535,13 +554,11 @@ bool symbol_recipe_apply(struct bytes recipe, struct elf_form form, struct bytes
     if (!at.bad && !memory_limit_allows(limit, size - left, name, ".symtab", error))
         return false;
     if (!at.bad)
-        has_memory = list_records(&restoring.records, records, form.big_endian) &&
-                     read_taken(&at, size - left, &restoring);
+        has_memory = read_taken(&at, size - left, &restoring);
     if (!at.bad && has_memory)
         has_memory = restore_tables(&restoring, offsets[1] < offsets[0], tables);
     if (!at.bad && has_memory)
         apply_changes(&at, tables, start);
-    free(restoring.records.records);
     free(restoring.taken);
     if (!has_memory)
         return error_out_of_memory(error, name, size);
