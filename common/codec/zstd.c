@@ -83,7 +83,7 @@ static bool set_up(ZSTD_CCtx *context, uint64_t size, const struct codec_options
          set_parameter(context, ZSTD_c_chainLog, CHAIN_LOG_MAX)) &&
         set_parameter(context, ZSTD_c_checksumFlag, 0) &&
         set_parameter(context, ZSTD_c_contentSizeFlag, 1) &&
-        set_up_workers(context, size, options->threads) &&
+        (options->level == CODEC_LEVEL_MIN || set_up_workers(context, size, options->threads)) &&
         !ZSTD_isError(ZSTD_CCtx_setPledgedSrcSize(context, size)))
         return true;
     return error_set(error,

@@ -89,15 +89,10 @@ static size_t find_record(const struct record_list *list, uint64_t offset, size_
     return next != 0 && list->records[next - 1].offset == offset ? next - 1 : list->count;
 }
 
-/* Returns the length of the name. */
-static size_t format_name(char name[COVFUN_SYMBOL_SIZE], const struct listed_record *record,
-                          bool is_plain)
+/* The size of the name of a record's symbol, with its NUL. */
+static size_t name_size(const struct listed_record *record, bool is_plain)
 {
-    size_t length = covfun_format_symbol(name, record->reference);
-
-    if (is_plain)
-        name[--length] = '\0';
-    return length;
+    return covfun_symbol_length(record->reference) + !is_plain;
 }
 
 /* ---- symbols ---- */
@@ -146,22 +141,40 @@ static bool put_symbol(struct buffer *to, struct elf_form form, const struct sym
     return buffer_append(to, entry, ELF_SIZE(form.wide, Sym));
 }
 
-/* How many of the symbols that are gone have their names before this one, of which the offset is
- * that in the original or, without their names, that in the stripped image. */
-static size_t count_before(const struct taken_symbol *taken, size_t count, uint32_t name,
-                           bool is_original)
+/* True if the name of a symbol that is gone starts before an offset in the original or, without
+ * the names that are gone, in the stripped image. */
+static bool is_before(const struct taken_symbol *taken, size_t i, uint64_t offset, bool is_original)
 {
-    size_t low = 0, high = count;
+    return taken[i].name - (is_original || i == 0 ? 0 : taken[i - 1].gone) < offset;
+}
 
+/* Names are mostly in the order of their symbols, so that few are between one and the next. */
+#define STEPS_MAX 16
+
+/* How many of the symbols that are gone have their names before this one. *last is what this was
+ * for another name: 0, or best for the one before. */
+static size_t count_before(const struct taken_symbol *taken, size_t count, uint32_t name,
+                           bool is_original, size_t *last)
+{
+    uint64_t offset = (uint64_t)name + !is_original;
+    bool is_next = *last == 0 || is_before(taken, *last - 1, offset, is_original);
+    size_t low = is_next ? *last : 0, high = count;
+
+    for (size_t steps = 0; is_next && low < high && steps < STEPS_MAX; steps++) {
+        if (is_before(taken, low, offset, is_original))
+            low++;
+        else
+            high = low;
+    }
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        uint32_t gone = is_original || middle == 0 ? 0 : taken[middle - 1].gone;
 
-        if (taken[middle].name - gone < (uint64_t)name + !is_original)
+        if (is_before(taken, middle, offset, is_original))
             low = middle + 1;
         else
             high = middle;
     }
+    *last = low;
     return low;
 }
 
@@ -177,11 +190,12 @@ static void restore_names(const struct restoring *restoring, struct buffer *to)
         uint64_t gone = i == 0 ? 0 : taken[-1].gone, next = taken->name - gone;
         char name[COVFUN_SYMBOL_SIZE];
         size_t length =
-            format_name(name, &restoring->records->records[taken->record], taken->is_plain);
+            covfun_format_symbol(name, restoring->records->records[taken->record].reference);
 
         if (bytes_slice(left, at, next - at, &part))
             buffer_append(to, part.data, (size_t)part.size);
-        buffer_append(to, name, length + 1);
+        name[length - taken->is_plain] = '\0';
+        buffer_append(to, name, length + !taken->is_plain);
         at = next;
     }
     if (bytes_slice(left, at, left.size - at, &part))
@@ -193,12 +207,13 @@ static bool restore_symbols(const struct restoring *restoring, struct buffer *to
 {
     const struct taken_symbol *taken = restoring->taken;
     size_t entry_size = ELF_SIZE(restoring->form.wide, Sym), next = 0, from = 0;
-    size_t left = (size_t)(restoring->left.symbols.size / entry_size);
+    size_t left = (size_t)(restoring->left.symbols.size / entry_size), before = 0;
 
+    if (!buffer_reserve(to, (left + restoring->count) * entry_size))
+        return false;
     for (size_t i = 0; from < left || next < restoring->count; i++) {
         const uint8_t *entry = restoring->left.symbols.data + from * entry_size;
         uint32_t name;
-        size_t before;
 
         if (next < restoring->count && taken[next].index == i) {
             put_symbol(to, restoring->form, &restoring->kind, taken[next].name,
@@ -210,8 +225,7 @@ static bool restore_symbols(const struct restoring *restoring, struct buffer *to
         if (from++ == left)
             break;
         name = load_u32(entry, restoring->form.big_endian);
-        before = count_before(taken, restoring->count, name, false);
-        if (before != 0)
+        if (count_before(taken, restoring->count, name, false, &before) != 0)
             name += taken[before - 1].gone;
         if (buffer_append(to, entry, entry_size))
             store_u32(to->data + to->size - entry_size, name, restoring->form.big_endian);
@@ -263,7 +277,7 @@ static bool match_symbol(const struct symbol_cut *cut, const Elf64_Sym *symbol,
 
 static uint64_t name_end(const struct symbol_cut *cut, const struct taken_symbol *taken)
 {
-    return taken->name + strlen((const char *)cut->old.names.data + taken->name) + 1;
+    return taken->name + name_size(&cut->records.records[taken->record], taken->is_plain);
 }
 
 /* Lists the symbols that may go, and marks the starts of the names of all others in `used`, a bit
@@ -305,14 +319,12 @@ static void drop_shared(struct symbol_cut *cut, const uint8_t *used)
 
     for (size_t i = 0; i < cut->count; i++) {
         struct taken_symbol taken = cut->taken[i];
-        uint64_t end = name_end(cut, &taken);
-        bool is_used = false;
+        size_t size = (size_t)(name_end(cut, &taken) - taken.name);
+        uint64_t starts = load_u64(used + taken.name / 8, false) >> taken.name % 8;
 
-        for (uint64_t at = taken.name; at < end; at++)
-            is_used |= (used[at / 8] >> at % 8 & 1) != 0;
-        if (is_used)
+        if ((starts & ((UINT64_C(1) << size) - 1)) != 0)
             continue;
-        gone += (uint32_t)(end - taken.name);
+        gone += (uint32_t)size;
         taken.gone = gone;
         cut->taken[count++] = taken;
     }
@@ -323,9 +335,12 @@ static void drop_shared(struct symbol_cut *cut, const uint8_t *used)
 static void make_tables(struct symbol_cut *cut)
 {
     size_t entry_size = ELF_SIZE(cut->form.wide, Sym), from = 0, next = 0;
-    size_t count = (size_t)(cut->old.symbols.size / entry_size);
+    size_t count = (size_t)(cut->old.symbols.size / entry_size), before = 0;
     const struct taken_symbol *taken = cut->taken;
 
+    if (!buffer_reserve(&cut->symbols, (count - cut->count) * entry_size) ||
+        !buffer_reserve(&cut->names, (size_t)cut->old.names.size - taken[cut->count - 1].gone))
+        return;
     for (size_t i = 0; i < cut->count; i++) {
         buffer_append(&cut->names, cut->old.names.data + from, taken[i].name - from);
         from = (size_t)name_end(cut, &taken[i]);
@@ -334,14 +349,12 @@ static void make_tables(struct symbol_cut *cut)
     for (size_t i = 0; i < count; i++) {
         const uint8_t *entry = cut->old.symbols.data + i * entry_size;
         uint32_t name = load_u32(entry, cut->form.big_endian);
-        size_t before;
 
         if (next < cut->count && taken[next].index == i) {
             next++;
             continue;
         }
-        before = count_before(taken, cut->count, name, true);
-        if (before != 0)
+        if (count_before(taken, cut->count, name, true, &before) != 0)
             name -= taken[before - 1].gone;
         if (buffer_append(&cut->symbols, entry, entry_size))
             store_u32(cut->symbols.data + cut->symbols.size - entry_size, name,
@@ -352,7 +365,7 @@ static void make_tables(struct symbol_cut *cut)
 bool symbol_cut_make(struct symbol_cut *cut, struct elf_form form,
                      const struct symbol_tables *tables, const struct symbol_records *records)
 {
-    uint8_t *used = calloc((size_t)(tables->names.size / 8 + 1), 1);
+    uint8_t *used = calloc((size_t)(tables->names.size / 8 + sizeof(uint64_t)), 1);
     bool is_sound = true, done;
 
     *cut = (struct symbol_cut){.form = form, .section = *records, .old = *tables};
@@ -404,6 +417,11 @@ static void append_changes(struct bytes made, struct bytes old, uint64_t positio
     uint64_t end = 0;
 
     for (uint64_t at = 0, next; at < old.size; at = next) {
+        if (old.size - at >= sizeof(uint64_t) &&
+            memcmp(made.data + at, old.data + at, sizeof(uint64_t)) == 0) {
+            next = at + sizeof(uint64_t);
+            continue;
+        }
         next = at + 1;
         if (made.data[at] == old.data[at])
             continue;
@@ -474,7 +492,6 @@ uint64_t symbol_recipe_size(struct bytes recipe)
 static bool read_taken(struct cursor *at, uint64_t more, struct restoring *restoring)
 {
     uint64_t count = cursor_uleb128(at), index = 0, record = 0, name = 0, gone = 0;
-    char text[COVFUN_SYMBOL_SIZE];
 
     if (count > more / ELF_SIZE(restoring->form.wide, Sym)) {
         cursor_spoil(at);
@@ -497,7 +514,7 @@ static bool read_taken(struct cursor *at, uint64_t more, struct restoring *resto
         }
         *taken = (struct taken_symbol){(uint32_t)index++, (uint32_t)record, (uint32_t)name, 0,
                                        (code & 1) != 0};
-        length = format_name(text, &restoring->records->records[record++], taken->is_plain) + 1;
+        length = name_size(&restoring->records->records[record++], taken->is_plain);
         name += length;
         gone += length;
         taken->gone = (uint32_t)gone;
@@ -556,7 +573,8 @@ bool symbol_recipe_apply(struct bytes recipe, struct elf_form form, struct bytes
     if (!at.bad)
         has_memory = read_taken(&at, size - left, &restoring);
     if (!at.bad && has_memory)
-        has_memory = restore_tables(&restoring, offsets[1] < offsets[0], tables);
+        has_memory = buffer_reserve(tables, (size_t)size) &&
+                     restore_tables(&restoring, offsets[1] < offsets[0], tables);
     if (!at.bad && has_memory)
         apply_changes(&at, tables, start);
     free(restoring.taken);
