@@ -150,6 +150,8 @@ bool codec_compress(struct bytes source, const struct codec_options *options,
 
     if (zstd == NULL)
         return error_out_of_memory(error, name, source.size);
+    /* Mostly enough, and memory that is not used costs nothing. */
+    buffer_reserve(compressed, (size_t)source.size / 2);
     done = set_up(zstd, source.size, options, name, error) &&
            compress_all(zstd, source, consumed, context, name, compressed, error);
     ZSTD_freeCCtx(zstd);

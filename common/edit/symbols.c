@@ -122,10 +122,9 @@ static Elf64_Sym load_symbol(struct bytes table, struct elf_form form, size_t in
     return symbol;
 }
 
-static bool put_symbol(struct buffer *to, struct elf_form form, const struct symbol_kind *kind,
+static void put_symbol(uint8_t *entry, struct elf_form form, const struct symbol_kind *kind,
                        uint32_t name, const struct listed_record *record)
 {
-    uint8_t entry[sizeof(Elf64_Sym)];
     uint8_t *numbers =
         entry + (form.wide ? offsetof(Elf64_Sym, st_value) : offsetof(Elf32_Sym, st_value));
     uint8_t *rest =
@@ -138,7 +137,6 @@ static bool put_symbol(struct buffer *to, struct elf_form form, const struct sym
     rest[0] = kind->info;
     rest[1] = kind->other;
     store_u16(rest + 2, kind->section, form.big_endian);
-    return buffer_append(to, entry, ELF_SIZE(form.wide, Sym));
 }
 
 /* True if the name of a symbol that is gone starts before an offset in the original or, without
@@ -202,35 +200,45 @@ static void restore_names(const struct restoring *restoring, struct buffer *to)
         buffer_append(to, part.data, (size_t)part.size);
 }
 
-/* False if out of memory, now or before. */
-static bool restore_symbols(const struct restoring *restoring, struct buffer *to)
+/* The next symbol of the original. Zero at the start. */
+struct place {
+    size_t index, left, taken; /* in the table, of those in the stripped image, of the others */
+    size_t before;             /* see count_before */
+};
+
+/* Writes the next symbol, but for changes of one that stayed. False at the end. */
+static bool restore_symbol(const struct restoring *restoring, struct place *place, uint8_t *entry)
 {
-    const struct taken_symbol *taken = restoring->taken;
-    size_t entry_size = ELF_SIZE(restoring->form.wide, Sym), next = 0, from = 0;
-    size_t left = (size_t)(restoring->left.symbols.size / entry_size), before = 0;
+    const struct taken_symbol *taken = restoring->taken + place->taken;
+    size_t size = ELF_SIZE(restoring->form.wide, Sym);
+    uint32_t name;
 
-    if (!buffer_reserve(to, (left + restoring->count) * entry_size))
-        return false;
-    for (size_t i = 0; from < left || next < restoring->count; i++) {
-        const uint8_t *entry = restoring->left.symbols.data + from * entry_size;
-        uint32_t name;
-
-        if (next < restoring->count && taken[next].index == i) {
-            put_symbol(to, restoring->form, &restoring->kind, taken[next].name,
-                       &restoring->records->records[taken[next].record]);
-            next++;
-            continue;
-        }
-        /* The recipe puts a symbol behind the end. */
-        if (from++ == left)
-            break;
+    if (place->taken < restoring->count && taken->index == place->index) {
+        put_symbol(entry, restoring->form, &restoring->kind, taken->name,
+                   &restoring->records->records[taken->record]);
+        place->taken++;
+    } else {
+        /* Also if the recipe puts a symbol behind the end. */
+        if (place->left == restoring->left.symbols.size / size)
+            return false;
+        memcpy(entry, restoring->left.symbols.data + place->left++ * size, size);
         name = load_u32(entry, restoring->form.big_endian);
-        if (count_before(taken, restoring->count, name, false, &before) != 0)
-            name += taken[before - 1].gone;
-        if (buffer_append(to, entry, entry_size))
-            store_u32(to->data + to->size - entry_size, name, restoring->form.big_endian);
+        if (count_before(restoring->taken, restoring->count, name, false, &place->before) != 0)
+            name += restoring->taken[place->before - 1].gone;
+        store_u32(entry, name, restoring->form.big_endian);
     }
-    return !to->failed;
+    place->index++;
+    return true;
+}
+
+static void restore_symbols(const struct restoring *restoring, struct buffer *to)
+{
+    size_t size = ELF_SIZE(restoring->form.wide, Sym);
+    uint8_t entry[sizeof(Elf64_Sym)];
+    struct place place = {0};
+
+    while (restore_symbol(restoring, &place, entry))
+        buffer_append(to, entry, size);
 }
 
 /* Appends both tables, but for the changes of what stayed. False if out of memory. */
@@ -409,28 +417,21 @@ bool symbol_cut_stays(const struct symbol_cut *cut, size_t index, size_t *new_in
 
 /* ---- the recipe ---- */
 
-/* Appends the parts in which the symbols, at `position` in both tables, differ from what is made
- * without them. */
-static void append_changes(struct bytes made, struct bytes old, uint64_t position,
-                           struct buffer *recipe)
+/* Appends the parts in which a symbol, at `position` in both tables, differs from what is made
+ * without them. *end is the end of the last part before. */
+static void append_changes(const uint8_t *made, const uint8_t *old, size_t size, uint64_t position,
+                           uint64_t *end, struct buffer *recipe)
 {
-    uint64_t end = 0;
-
-    for (uint64_t at = 0, next; at < old.size; at = next) {
-        if (old.size - at >= sizeof(uint64_t) &&
-            memcmp(made.data + at, old.data + at, sizeof(uint64_t)) == 0) {
-            next = at + sizeof(uint64_t);
-            continue;
-        }
+    for (size_t at = 0, next; at < size; at = next) {
         next = at + 1;
-        if (made.data[at] == old.data[at])
+        if (made[at] == old[at])
             continue;
-        for (uint64_t j = next; j < old.size && j - next < CHANGE_GAP; j++)
-            next = made.data[j] == old.data[j] ? next : j + 1;
-        buffer_append_uleb128(recipe, position + at - end);
+        for (size_t j = next; j < size && j - next < CHANGE_GAP; j++)
+            next = made[j] == old[j] ? next : j + 1;
+        buffer_append_uleb128(recipe, position + at - *end);
         buffer_append_uleb128(recipe, next - at);
-        buffer_append(recipe, old.data + at, (size_t)(next - at));
-        end = position + next;
+        buffer_append(recipe, old + at, next - at);
+        *end = position + next;
     }
 }
 
@@ -446,9 +447,11 @@ bool symbol_cut_encode(const struct symbol_cut *cut, uint64_t symbols_offset, ui
         .count = cut->count,
     };
     uint64_t position = names_offset < symbols_offset ? cut->old.names.size : 0;
-    uint64_t index = 0, record = 0, name = 0;
-    struct buffer made = {0};
-    bool done;
+    uint64_t index = 0, record = 0, name = 0, end = 0;
+    size_t size = ELF_SIZE(cut->form.wide, Sym);
+    const uint8_t *old = cut->old.symbols.data;
+    uint8_t made[sizeof(Elf64_Sym)];
+    struct place place = {0};
 
     buffer_append_uleb128(recipe, cut->old.symbols.size + cut->old.names.size);
     buffer_append_uleb128(recipe, symbols_offset);
@@ -470,12 +473,12 @@ bool symbol_cut_encode(const struct symbol_cut *cut, uint64_t symbols_offset, ui
         record = taken->record + UINT64_C(1);
         name = name_end(cut, taken);
     }
-    done = restore_symbols(&restoring, &made);
     /* The names will be what they were: each one that goes was compared. */
-    if (done)
-        append_changes(buffer_view(&made), cut->old.symbols, position, recipe);
-    buffer_free(&made);
-    return done && !recipe->failed;
+    for (; restore_symbol(&restoring, &place, made); old += size, position += size) {
+        if (memcmp(made, old, size) != 0)
+            append_changes(made, old, size, position, &end, recipe);
+    }
+    return !recipe->failed;
 }
 
 uint64_t symbol_recipe_size(struct bytes recipe)
