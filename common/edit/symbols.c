@@ -264,10 +264,10 @@ static bool match_symbol(const struct symbol_cut *cut, const Elf64_Sym *symbol,
     char name[COVFUN_SYMBOL_SIZE];
     size_t number, length;
 
-    if (symbol->st_shndx != cut->section.section || symbol->st_name == 0 ||
+    if (symbol->st_shndx != cut->section || symbol->st_name == 0 ||
         names.data[symbol->st_name - 1] != '\0')
         return false;
-    number = find_record(list, symbol->st_value - cut->section.address,
+    number = find_record(list, symbol->st_value - cut->address,
                          cut->count == 0 ? 0 : cut->taken[cut->count - 1].record + 1);
     if (number == list->count || symbol->st_size != list->records[number].size ||
         number > UINT32_MAX)
@@ -371,15 +371,14 @@ static void make_tables(struct symbol_cut *cut)
 }
 
 bool symbol_cut_make(struct symbol_cut *cut, struct elf_form form,
-                     const struct symbol_tables *tables, const struct symbol_records *records)
+                     const struct symbol_tables *tables)
 {
     uint8_t *used = calloc((size_t)(tables->names.size / 8 + sizeof(uint64_t)), 1);
     bool is_sound = true, done;
 
-    *cut = (struct symbol_cut){.form = form, .section = *records, .old = *tables};
-    record_list_start(&cut->records, records->content.size, form.big_endian);
-    done = used != NULL && record_list_add(&cut->records, records->content) &&
-           list_symbols(cut, used, &is_sound);
+    cut->form = form;
+    cut->old = *tables;
+    done = used != NULL && list_symbols(cut, used, &is_sound);
     if (!done || !is_sound)
         cut->count = 0;
     else
@@ -440,7 +439,7 @@ bool symbol_cut_encode(const struct symbol_cut *cut, uint64_t symbols_offset, ui
 {
     struct restoring restoring = {
         .form = cut->form,
-        .kind = {cut->section.address, (uint16_t)cut->section.section, cut->info, cut->other},
+        .kind = {cut->address, (uint16_t)cut->section, cut->info, cut->other},
         .records = &cut->records,
         .left = {buffer_view(&cut->symbols), buffer_view(&cut->names)},
         .taken = cut->taken,

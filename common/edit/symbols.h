@@ -26,13 +26,6 @@ struct symbol_tables {
     struct bytes names;
 };
 
-/* The section of the records. */
-struct symbol_records {
-    struct bytes content;
-    size_t section; /* its index */
-    uint64_t address;
-};
-
 /* ---- records ---- */
 
 struct listed_record {
@@ -65,8 +58,9 @@ bool record_list_add(struct record_list *list, struct bytes piece);
 
 struct symbol_cut {
     struct elf_form form;
-    struct symbol_records section;
     struct record_list records;
+    size_t section; /* the index of that of the records */
+    uint64_t address;
     struct symbol_tables old;
     struct taken_symbol *taken; /* those that go, in the order of the table */
     size_t count, capacity;
@@ -77,10 +71,11 @@ struct symbol_cut {
 };
 
 /* Finds the symbols that go, and makes tables without them. None goes (count is 0) if the tables
- * are not as linkers make them. The bytes must outlive the cut. False if out of memory. Free with
- * symbol_cut_free, even after a failure. */
+ * are not as linkers make them. The caller has set `records`, `section` and `address`, and all
+ * else to 0. The bytes must outlive the cut. False if out of memory. Free with symbol_cut_free,
+ * even after a failure. */
 bool symbol_cut_make(struct symbol_cut *cut, struct elf_form form,
-                     const struct symbol_tables *tables, const struct symbol_records *records);
+                     const struct symbol_tables *tables);
 void symbol_cut_free(struct symbol_cut *cut);
 
 /* True if the symbol stays. *new_index is what it is then, or that of the next one that stays. */

@@ -34,6 +34,14 @@ struct encoder {
 
 /* ---- compact forms ---- */
 
+static void block_consumed(void *context, struct bytes block)
+{
+    const struct encoder *encoder = context;
+
+    if (encoder->source->image != NULL)
+        input_drop_pages(encoder->source->image, block);
+}
+
 /* Encodes a section, for which `names` have the names that were encoded before it, and has the
  * sections that are encoded after it use it. */
 static bool encode_section(struct encoder *encoder, struct section *section,
@@ -45,7 +53,7 @@ static bool encode_section(struct encoder *encoder, struct section *section,
     struct buffer *encoded = &encoder->stored.bytes[kind];
     bool fits;
 
-    section->digest = digest_of(section->content);
+    section->digest = input_digest_of(encoder->source->image, section->content);
     if (kind == SECTION_DATA)
         context->data = section->content;
     else if (kind == SECTION_COVMAP)
@@ -95,7 +103,10 @@ static bool encode_sections(struct encoder *encoder)
     bool done = true;
 
     context.decoded = &names;
-    encoder->codec = (struct codec_options){.level = options->level, .threads = options->threads};
+    encoder->codec = (struct codec_options){.level = options->level,
+                                            .threads = options->threads,
+                                            .consumed = block_consumed,
+                                            .context = encoder};
     for (size_t i = 0; done && i < sizeof(order) / sizeof(order[0]); i++) {
         for (size_t k = 0; done && k < encoder->told.section_count; k++) {
             struct section *section = &encoder->told.sections[k];
@@ -137,11 +148,19 @@ static bool compress_section(struct encoder *encoder, struct section *section)
     }
     encoder->stored.types[section->kind] = ELFCOMPRESS_ZSTD;
     digest_stream_start(&encoder->digest);
-    if (!codec_compress(section->content, &encoder->codec, content_consumed, encoder, encoder->name,
+    if (!codec_compress(section->content, &encoder->codec, encoder->name,
                         &encoder->stored.bytes[section->kind], encoder->error))
         return false;
     section->digest = digest_stream_finish(&encoder->digest);
     return true;
+}
+
+static struct codec_options plain_codec(struct encoder *encoder)
+{
+    return (struct codec_options){.level = encoder->options->level,
+                                  .threads = encoder->options->threads,
+                                  .consumed = content_consumed,
+                                  .context = encoder};
 }
 
 static bool compress_sections(struct encoder *encoder)
@@ -153,15 +172,27 @@ static bool compress_sections(struct encoder *encoder)
     for (size_t i = 0; i < told->section_count; i++)
         content += told->sections[i].content.size;
     threads = content / CONTENT_PER_THREAD + 1;
-    encoder->codec.level = encoder->options->level;
-    encoder->codec.threads =
-        encoder->options->threads < threads ? encoder->options->threads : (unsigned)threads;
+    encoder->codec = plain_codec(encoder);
+    if (encoder->codec.threads > threads)
+        encoder->codec.threads = (unsigned)threads;
     for (size_t i = 0; done && i < told->section_count; i++) {
         struct section *section = &told->sections[i];
 
         done = !section_is_stored(section) || compress_section(encoder, section);
     }
-    return done && compress_section(encoder, &told->inverse);
+    return done;
+}
+
+/* Compresses the inverse script, which is not needed any more. */
+static bool compress_inverse(struct encoder *encoder)
+{
+    bool done;
+
+    encoder->codec = plain_codec(encoder);
+    done = compress_section(encoder, &encoder->told.inverse);
+    if (encoder->source->inverse_memory != NULL)
+        buffer_free(encoder->source->inverse_memory);
+    return done;
 }
 
 /* ---- the file ---- */
@@ -365,7 +396,8 @@ bool sidecar_write(const struct sidecar_source *source, const struct sidecar_wri
         told->kept[told->kept_count++] = source->kept[i];
     if (!done || !is_sound(told))
         return sections_misfit(output, error);
-    done = (options->portable || encode_sections(&encoder)) && compress_sections(&encoder) &&
+    done = compress_inverse(&encoder) && (options->portable || encode_sections(&encoder)) &&
+           compress_sections(&encoder) &&
            sidecar_write_stored(told, &encoder.stored, output, error);
     for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
         buffer_free(&encoder.stored.bytes[kind]);

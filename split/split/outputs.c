@@ -111,6 +111,8 @@ bool outputs_write_sidecar(struct slice_split *split, struct error *error)
     done = inverse_encode(&plan->edits, split->image.bytes, sections, source.section_count,
                           split->image.path, &inverse, error);
     source.inverse = buffer_view(&inverse);
+    source.inverse_memory = &inverse;
+    split->proved.image = &split->image;
     split->job->progress.weight = COMPRESSION_WEIGHT;
     done = done && sidecar_write(&source, &write_options, &split->sidecar, error);
     buffer_free(&inverse);

@@ -123,12 +123,28 @@ static struct symbol_tables tables_of(const struct world *world)
     return (struct symbol_tables){buffer_view(&world->symbols), buffer_view(&world->names)};
 }
 
+/* Lists the records, of which `step` bytes pass at a time. */
+static bool list(const struct world *world, size_t step, struct record_list *list)
+{
+    bool done = true;
+
+    record_list_start(list, world->records.size, world->form.big_endian);
+    for (size_t at = 0; done && at < world->records.size; at += step) {
+        size_t left = world->records.size - at;
+
+        done = record_list_add(list,
+                               (struct bytes){world->records.data + at, left < step ? left : step});
+    }
+    return done;
+}
+
 static bool cut(struct world *world)
 {
     const struct symbol_tables tables = tables_of(world);
-    const struct symbol_records records = {buffer_view(&world->records), SECTION, ADDRESS};
 
-    return symbol_cut_make(&world->cut, world->form, &tables, &records);
+    world->cut = (struct symbol_cut){.section = SECTION, .address = ADDRESS};
+    return list(world, world->records.size, &world->cut.records) &&
+           symbol_cut_make(&world->cut, world->form, &tables);
 }
 
 /* The symbols that stay have the names that they had, and their order. */
@@ -170,21 +186,6 @@ static bool strip(struct world *world, bool names_are_first)
         put_table(world, &world->cut.names, &world->names_offset);
     return symbol_cut_encode(&world->cut, world->symbols_offset, world->names_offset,
                              &world->recipe);
-}
-
-/* Lists the records, of which `step` bytes pass at a time. */
-static bool list(const struct world *world, size_t step, struct record_list *list)
-{
-    bool done = true;
-
-    record_list_start(list, world->records.size, world->form.big_endian);
-    for (size_t at = 0; done && at < world->records.size; at += step) {
-        size_t left = world->records.size - at;
-
-        done = record_list_add(list,
-                               (struct bytes){world->records.data + at, left < step ? left : step});
-    }
-    return done;
 }
 
 static bool apply_below(const struct world *world, struct bytes recipe, uint64_t limit,
