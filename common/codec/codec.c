@@ -323,6 +323,8 @@ static bool encode_all(struct encoder *encoder, const struct transform *transfor
         if (section.size > encoder->context.block_size)
             block.size = transform->cut(&encoder->context, section, encoder->context.block_size);
         encoder->tasks[encoder->count++] = (struct task){.content = block};
+        if (encoder->options.consumed != NULL)
+            encoder->options.consumed(encoder->options.context, block);
         section = (struct bytes){section.data + block.size, section.size - block.size};
     }
     threads = encoder->count / BLOCKS_PER_THREAD + 1;

@@ -43,8 +43,9 @@ static inline bool encoded_damaged(const struct encoded *encoded, const char *ho
 struct codec_options {
     int level;        /* CODEC_LEVEL_MIN to CODEC_LEVEL_MAX */
     unsigned threads; /* 1 or more; does not affect the compressed bytes */
-    /* Called with each piece of the source after its last use; may be NULL. codec_compress calls it
-     * in order; codec_encode for each block of a section in blocks, on any thread. */
+    /* Called with each piece of the source after use; may be NULL. codec_compress calls it in
+     * order, codec_encode twice for each block of a section in blocks, the second time on any
+     * thread. */
     void (*consumed)(void *context, struct bytes piece);
     void *context;
 };

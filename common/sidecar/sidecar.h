@@ -381,6 +381,8 @@ bool sidecar_code_note(struct sidecar *sidecar, struct coder *coder, struct erro
 
 /* The same contents and options always give the same bytes, whatever the number of threads. */
 
+struct edit_script;
+
 struct sidecar_source {
     struct sidecar_facts facts;
     const char *image_name; /* file name without directory: a label for people */
@@ -391,8 +393,8 @@ struct sidecar_source {
     /* Of these, the sections that do not go and have a reason for that are told. */
     const struct section *kept;
     size_t kept_count;
-    struct bytes inverse;          /* from inverse_encode */
-    struct buffer *inverse_memory; /* its memory, to be freed after use; may be NULL */
+    struct bytes inverse;             /* from inverse_encode, or */
+    const struct edit_script *script; /* what it is to be made of; NULL: it is there */
     const struct input *image; /* pages of it are released after use; NULL if it is not mapped */
 };
 

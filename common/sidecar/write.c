@@ -8,9 +8,11 @@
 
 #include <string.h>
 
+#include "common/base/array.h"
 #include "common/codec/codec.h"
 #include "common/codec/names/names.h"
 #include "common/codec/zstd.h"
+#include "common/edit/edit.h"
 #include "common/elf_file/elf_file.h"
 
 /* Each thread needs memory for its own tables, so there is at most one for this many bytes. That
@@ -116,6 +118,7 @@ static bool encode_sections(struct encoder *encoder)
         }
     }
     names_free(&names);
+    memory_trim();
     return done;
 }
 
@@ -155,14 +158,6 @@ static bool compress_section(struct encoder *encoder, struct section *section)
     return true;
 }
 
-static struct codec_options plain_codec(struct encoder *encoder)
-{
-    return (struct codec_options){.level = encoder->options->level,
-                                  .threads = encoder->options->threads,
-                                  .consumed = content_consumed,
-                                  .context = encoder};
-}
-
 static bool compress_sections(struct encoder *encoder)
 {
     struct sidecar *told = &encoder->told;
@@ -172,9 +167,12 @@ static bool compress_sections(struct encoder *encoder)
     for (size_t i = 0; i < told->section_count; i++)
         content += told->sections[i].content.size;
     threads = content / CONTENT_PER_THREAD + 1;
-    encoder->codec = plain_codec(encoder);
-    if (encoder->codec.threads > threads)
-        encoder->codec.threads = (unsigned)threads;
+    encoder->codec = (struct codec_options){.level = encoder->options->level,
+                                            .threads = encoder->options->threads < threads
+                                                           ? encoder->options->threads
+                                                           : (unsigned)threads,
+                                            .consumed = content_consumed,
+                                            .context = encoder};
     for (size_t i = 0; done && i < told->section_count; i++) {
         struct section *section = &told->sections[i];
 
@@ -183,15 +181,20 @@ static bool compress_sections(struct encoder *encoder)
     return done;
 }
 
-/* Compresses the inverse script, which is not needed any more. */
+/* Compresses the inverse script, which is made just for that, since it can be large. */
 static bool compress_inverse(struct encoder *encoder)
 {
-    bool done;
+    const struct sidecar_source *source = encoder->source;
+    struct section *inverse = &encoder->told.inverse;
+    struct buffer made = {0};
+    bool done = source->script == NULL ||
+                inverse_encode(source->script, source->image->bytes, source->sections,
+                               source->section_count, source->image->path, &made, encoder->error);
 
-    encoder->codec = plain_codec(encoder);
-    done = compress_section(encoder, &encoder->told.inverse);
-    if (encoder->source->inverse_memory != NULL)
-        buffer_free(encoder->source->inverse_memory);
+    inverse->content = source->script == NULL ? source->inverse : buffer_view(&made);
+    inverse->size = inverse->content.size;
+    done = done && compress_section(encoder, inverse);
+    buffer_free(&made);
     return done;
 }
 
@@ -378,10 +381,7 @@ bool sidecar_write(const struct sidecar_source *source, const struct sidecar_wri
         .source = source,
         .options = options,
         .name = output->path,
-        .told = {.name = output->path,
-                 .image_name = source->image_name,
-                 .facts = source->facts,
-                 .inverse = {.size = source->inverse.size, .content = source->inverse}},
+        .told = {.name = output->path, .image_name = source->image_name, .facts = source->facts},
         .error = error};
     struct sidecar *told = &encoder.told;
     bool done = source->section_count <= SECTION_KIND_MAX && source->kept_count <= SECTION_KIND_MAX;
@@ -396,9 +396,8 @@ bool sidecar_write(const struct sidecar_source *source, const struct sidecar_wri
         told->kept[told->kept_count++] = source->kept[i];
     if (!done || !is_sound(told))
         return sections_misfit(output, error);
-    done = compress_inverse(&encoder) && (options->portable || encode_sections(&encoder)) &&
-           compress_sections(&encoder) &&
-           sidecar_write_stored(told, &encoder.stored, output, error);
+    done = (options->portable || encode_sections(&encoder)) && compress_sections(&encoder) &&
+           compress_inverse(&encoder) && sidecar_write_stored(told, &encoder.stored, output, error);
     for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
         buffer_free(&encoder.stored.bytes[kind]);
     return done;
