@@ -221,6 +221,17 @@ bool elf_symbols_find(struct elf_state *state, struct error *error)
 
 /* ---- all functions ---- */
 
+/* Most symbols are of counters and records. */
+static void skip_objects(const struct elf_image *image, struct symbol_walk *walk)
+{
+    uint64_t sym = image->sizes.sym;
+    uint64_t info = image->elf.wide ? offsetof(Elf64_Sym, st_info) : offsetof(Elf32_Sym, st_info);
+
+    while (walk->symbols.size >= sym && walk->at <= walk->symbols.size - sym &&
+           ELF64_ST_TYPE(walk->symbols.data[walk->at + info]) == STT_OBJECT)
+        walk->at += sym;
+}
+
 bool elf_functions_next(const struct planning *planning, struct symbol_walk *walk,
                         struct image_symbol *function)
 {
@@ -234,7 +245,8 @@ bool elf_functions_next(const struct planning *planning, struct symbol_walk *wal
             return false;
         elf_symbols_open(image, table, walk);
     }
-    while (elf_symbols_next(image, walk, &symbol)) {
+    for (skip_objects(image, walk); elf_symbols_next(image, walk, &symbol);
+         skip_objects(image, walk)) {
         unsigned type = ELF64_ST_TYPE(symbol.st_info);
 
         /* Functions written in assembly may have no type. */
