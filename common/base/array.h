@@ -20,9 +20,10 @@
  * items; item_size is in bytes. False if out of memory; nothing has changed then. */
 bool array_make_room(void *array, size_t *capacity, size_t count, size_t more, size_t item_size);
 
-/* The same for one more item; `items` and `capacity` are lvalues. */
+/* The same for one more item; `items`, `capacity` and `count` are lvalues. A call only if there is
+ * no room, since it is made for each item of hot loops. */
 #define ARRAY_ROOM_FOR_ONE(items, capacity, count)                                                 \
-    array_make_room(&(items), &(capacity), count, 1, sizeof(*(items)))
+    ((count) < (capacity) || array_make_room(&(items), &(capacity), (count), 1, sizeof(*(items))))
 
 /* The number of items whose key is at most `key`: the last of these is the one that an address
  * falls into. Each item starts with its key, a uint64_t, and the items are in ascending order. */

@@ -119,30 +119,32 @@ bool deflate_blocks_match(struct deflate_blocks *blocks, unsigned length, unsign
 
 /* ---- Huffman codes ---- */
 
+/* Nodes are sorted by the count of their symbols, then by their depth, and have both in one number:
+ * 32 bits of count, 16 of depth, 16 of the node. */
+#define NODE(key)       ((unsigned)(key)&0xffff)
+#define NODE_DEPTH(key) ((key) >> 16 & 0xffff)
+#define NODE_COUNT(key) ((key) >> 32)
+
 struct tree {
-    uint32_t counts[NODE_MAX];
     uint16_t parents[NODE_MAX];
-    uint8_t depths[NODE_MAX];
     uint8_t lengths[NODE_MAX];
-    int heap[NODE_MAX + 1]; /* entries 1 to heap_size are the heap; entry 1 is the least */
+    /* Entries 1 to heap_size are the heap, and entry 1 the least; the one behind it is greater than
+     * all. */
+    uint64_t heap[NODE_MAX + 1];
     int heap_size;
     int sorted; /* entries from here on are nodes that were taken off, the last one first */
 };
 
-static bool is_less(const struct tree *tree, int a, int b)
+static bool is_before(uint64_t a, uint64_t b)
 {
-    return tree->counts[a] < tree->counts[b] ||
-           (tree->counts[a] == tree->counts[b] && tree->depths[a] <= tree->depths[b]);
+    return a >> 16 <= b >> 16;
 }
 
-static void sift_down(struct tree *tree, int place)
+static void sift_down(struct tree *tree, uint64_t node, int place)
 {
-    int node = tree->heap[place];
-
     for (int child = 2 * place; child <= tree->heap_size; child *= 2) {
-        if (child < tree->heap_size && is_less(tree, tree->heap[child + 1], tree->heap[child]))
-            child++;
-        if (is_less(tree, node, tree->heap[child]))
+        child += is_before(tree->heap[child + 1], tree->heap[child]);
+        if (is_before(node, tree->heap[child]))
             break;
         tree->heap[place] = tree->heap[child];
         place = child;
@@ -159,20 +161,19 @@ static int fill_heap(struct tree *tree, const uint32_t *counts, int symbols)
     tree->heap_size = 0;
     tree->sorted = NODE_MAX;
     for (int i = 0; i < symbols; i++) {
-        tree->counts[i] = counts[i];
         if (counts[i] == 0)
             continue;
-        tree->heap[++tree->heap_size] = i;
+        tree->heap[++tree->heap_size] = (uint64_t)counts[i] << 32 | (unsigned)i;
         highest = i;
     }
     while (tree->heap_size < 2) {
         int extra = highest < 2 ? ++highest : 0;
 
-        tree->heap[++tree->heap_size] = extra;
-        tree->counts[extra] = 1;
+        tree->heap[++tree->heap_size] = UINT64_C(1) << 32 | (unsigned)extra;
     }
+    tree->heap[tree->heap_size + 1] = UINT64_MAX;
     for (int i = tree->heap_size / 2; i >= 1; i--)
-        sift_down(tree, i);
+        sift_down(tree, tree->heap[i], i);
     return highest;
 }
 
@@ -182,20 +183,19 @@ static void join_nodes(struct tree *tree, int symbols)
     int next = symbols;
 
     do {
-        int least = tree->heap[1], second;
+        uint64_t least = tree->heap[1], last = tree->heap[tree->heap_size], second, depth;
 
-        tree->heap[1] = tree->heap[tree->heap_size--];
-        sift_down(tree, 1);
+        tree->heap[tree->heap_size--] = UINT64_MAX;
+        sift_down(tree, last, 1);
         second = tree->heap[1];
         tree->heap[--tree->sorted] = least;
         tree->heap[--tree->sorted] = second;
-        tree->counts[next] = tree->counts[least] + tree->counts[second];
-        tree->depths[next] =
-            (uint8_t)(1 + (tree->depths[least] > tree->depths[second] ? tree->depths[least]
-                                                                      : tree->depths[second]));
-        tree->parents[least] = tree->parents[second] = (uint16_t)next;
-        tree->heap[1] = next++;
-        sift_down(tree, 1);
+        depth = NODE_DEPTH(least) > NODE_DEPTH(second) ? NODE_DEPTH(least) : NODE_DEPTH(second);
+        tree->parents[NODE(least)] = tree->parents[NODE(second)] = (uint16_t)next;
+        sift_down(tree,
+                  (NODE_COUNT(least) + NODE_COUNT(second)) << 32 | (depth + 1) << 16 |
+                      (unsigned)next++,
+                  1);
     } while (tree->heap_size >= 2);
     tree->heap[--tree->sorted] = tree->heap[1];
 }
@@ -206,9 +206,9 @@ static void measure(struct tree *tree, int highest, int bits_max)
     int in_length[CODE_BITS_MAX + 2] = {0};
     int too_long = 0, at;
 
-    tree->lengths[tree->heap[tree->sorted]] = 0;
+    tree->lengths[NODE(tree->heap[tree->sorted])] = 0;
     for (int i = tree->sorted + 1; i < NODE_MAX; i++) {
-        int node = tree->heap[i];
+        int node = (int)NODE(tree->heap[i]);
         int length = tree->lengths[tree->parents[node]] + 1;
 
         if (length > bits_max) {
@@ -233,7 +233,7 @@ static void measure(struct tree *tree, int highest, int bits_max)
     at = NODE_MAX;
     for (int length = bits_max; length != 0; length--) {
         for (int left = in_length[length]; left != 0;) {
-            int node = tree->heap[--at];
+            int node = (int)NODE(tree->heap[--at]);
 
             if (node > highest)
                 continue;
@@ -277,12 +277,12 @@ static void make_codes(struct alphabet *alphabet, const uint32_t *counts, int sy
 {
     struct tree tree;
 
-    memset(&tree, 0, sizeof(tree));
+    memset(tree.lengths, 0, sizeof(tree.lengths));
     *alphabet = (struct alphabet){.highest = fill_heap(&tree, counts, symbols)};
     join_nodes(&tree, symbols);
     measure(&tree, alphabet->highest, bits_max);
     for (int i = 0; i <= alphabet->highest; i++)
-        alphabet->codes[i].length = tree.counts[i] != 0 ? tree.lengths[i] : 0;
+        alphabet->codes[i].length = tree.lengths[i];
     assign_codes(alphabet, symbols);
 }
 

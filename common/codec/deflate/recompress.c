@@ -34,9 +34,10 @@
 /* Besides zlib's chains of three bytes, there are chains of places whose LONG_SIZE bytes have the
  * same hash. */
 #define LONG_SIZE       8u
-#define LONG_HASH_BITS  15
-#define LONG_HASH_SIZE  (1u << LONG_HASH_BITS)
 #define LONG_MULTIPLIER UINT64_C(0x9e3779b97f4a7c15)
+/* The hash has as many bits as the text's size, within these limits. */
+#define LONG_BITS_MIN 11
+#define LONG_BITS_MAX 16
 
 /* Places are entered into the chains in batches, and ahead of the current place by more than the
  * longest match. */
@@ -65,23 +66,28 @@ static const struct effort efforts[] = {
     {ZLIB_FORM_BEST, {0x78, 0xda}, 32, 258, 258, 4096},
 };
 
+/* A place in its two chains. */
+struct link {
+    uint16_t back;        /* distance to the previous place in zlib's chain, at most BACK_MAX */
+    uint16_t number;      /* its number in that, modulo 65536 */
+    uint32_t long_before; /* the previous place in the chain of LONG_SIZE bytes */
+};
+
 struct matcher {
     const uint8_t *text;
     uint32_t size;
     const struct effort *effort;
-    uint32_t window_start;    /* the window's start in the text */
-    uint32_t window_end;      /* how far the text has been read into the window */
-    uint32_t block_start;     /* the start of the current block */
-    uint64_t most;            /* the most bytes that the stream's buffer may have */
-    uint32_t entered;         /* places before this one are in the chains */
-    uint32_t head[HASH_SIZE]; /* the latest place of each hash; 0: none */
-    /* By place modulo PLACES. */
-    uint16_t back[PLACES];   /* distance to the previous place in its chain, at most BACK_MAX */
-    uint16_t number[PLACES]; /* its number in the chain, modulo 65536 */
-    /* The same for the chains of LONG_SIZE bytes. */
-    uint32_t long_head[LONG_HASH_SIZE];
-    uint16_t long_back[PLACES];
+    uint32_t window_start; /* the window's start in the text */
+    uint32_t window_end;   /* how far the text has been read into the window */
+    uint32_t block_start;  /* the start of the current block */
+    uint64_t most;         /* the most bytes that the stream's buffer may have */
+    uint32_t entered;      /* places before this one are in the chains */
+    unsigned long_bits;
     struct deflate_blocks blocks;
+    /* The latest place of each hash; 0: none. */
+    uint32_t head[HASH_SIZE];
+    uint32_t long_head[1 << LONG_BITS_MAX];
+    struct link links[PLACES]; /* by place modulo PLACES */
 };
 
 bool recompress_form(struct bytes stream, enum zlib_form *form)
@@ -124,9 +130,9 @@ static unsigned hash_at(const struct matcher *matcher, uint32_t place)
 }
 
 /* The hash of LONG_SIZE bytes, of which the first is the lowest. */
-static unsigned long_hash(uint64_t word)
+static unsigned long_hash(uint64_t word, unsigned bits)
 {
-    return (unsigned)(word * LONG_MULTIPLIER >> (64 - LONG_HASH_BITS));
+    return (unsigned)(word * LONG_MULTIPLIER >> (64 - bits));
 }
 
 static uint64_t word_at(const uint8_t *bytes)
@@ -138,52 +144,51 @@ static uint64_t word_at(const uint8_t *bytes)
  * heads would take most of the time. */
 static void clear_heads(struct matcher *matcher)
 {
+    matcher->long_bits = LONG_BITS_MIN;
+    while (matcher->long_bits < LONG_BITS_MAX && matcher->size >> matcher->long_bits != 0)
+        matcher->long_bits++;
+    memset(matcher->long_head, 0, sizeof(matcher->long_head[0]) << matcher->long_bits);
     if (matcher->size >= HASH_SIZE / 8) {
         memset(matcher->head, 0, sizeof(matcher->head));
-        memset(matcher->long_head, 0, sizeof(matcher->long_head));
         return;
     }
     for (uint32_t at = 0; at + DEFLATE_MATCH_MIN <= matcher->size; at++)
         matcher->head[hash_at(matcher, at)] = 0;
-    for (uint32_t at = 0; at + LONG_SIZE <= matcher->size; at++)
-        matcher->long_head[long_hash(word_at(matcher->text + at))] = 0;
-}
-
-static uint16_t back_to(uint32_t before, uint32_t at)
-{
-    return at - before < BACK_MAX ? (uint16_t)(at - before) : BACK_MAX;
 }
 
 static void enter(struct matcher *matcher, uint32_t at, unsigned hash)
 {
-    uint32_t before = matcher->head[hash];
+    uint32_t before = matcher->head[hash], back = at - before;
+    struct link *link = &matcher->links[at % PLACES];
 
     matcher->head[hash] = at;
-    matcher->back[at % PLACES] = back_to(before, at);
+    link->back = (uint16_t)(back < BACK_MAX ? back : BACK_MAX);
     /* If the previous place is no longer remembered, this number is wrong, but no search goes from
      * here to there. */
-    matcher->number[at % PLACES] = (uint16_t)(matcher->number[before % PLACES] + 1);
+    link->number = (uint16_t)(matcher->links[before % PLACES].number + 1);
 }
 
 /* Enters the places up to some distance after any match at `place`. The last places of the text are
  * entered only into chains for which they have enough bytes. */
 static void enter_ahead(struct matcher *matcher, uint32_t place)
 {
-    uint32_t at = matcher->entered, left = matcher->size - place, end;
+    uint32_t at = matcher->entered, size = matcher->size, left = size - place, end, long_end;
+    unsigned long_bits = matcher->long_bits;
 
-    if (at == matcher->size || at - place >= ENTER_AHEAD)
+    if (at == size || at - place >= ENTER_AHEAD)
         return;
-    end = left <= ENTER_AHEAD + ENTER_BATCH ? matcher->size : place + ENTER_AHEAD + ENTER_BATCH;
-    for (; at < end && at + LONG_SIZE <= matcher->size; at++) {
+    end = left <= ENTER_AHEAD + ENTER_BATCH ? size : place + ENTER_AHEAD + ENTER_BATCH;
+    long_end = size - end >= LONG_SIZE - 1 ? end : size < LONG_SIZE ? 0 : size - (LONG_SIZE - 1);
+    for (; at < long_end; at++) {
         uint64_t word = word_at(matcher->text + at);
-        unsigned hash = long_hash(word);
+        unsigned hash = long_hash(word, long_bits);
 
-        enter(matcher, at, short_hash(word));
-        matcher->long_back[at % PLACES] = back_to(matcher->long_head[hash], at);
+        matcher->links[at % PLACES].long_before = matcher->long_head[hash];
         matcher->long_head[hash] = at;
+        enter(matcher, at, short_hash(word));
     }
     for (; at < end; at++) {
-        if (at + DEFLATE_MATCH_MIN <= matcher->size)
+        if (at + DEFLATE_MATCH_MIN <= size)
             enter(matcher, at, hash_at(matcher, at));
     }
     matcher->entered = at;
@@ -204,8 +209,8 @@ struct search {
 static unsigned steps_to(const struct matcher *matcher, const struct search *search,
                          uint32_t distance)
 {
-    return (uint16_t)(matcher->number[search->place % PLACES] -
-                      matcher->number[(search->place - distance) % PLACES]);
+    return (uint16_t)(matcher->links[search->place % PLACES].number -
+                      matcher->links[(search->place - distance) % PLACES].number);
 }
 
 /* Makes the place at this distance the best match if it is longer. */
@@ -234,7 +239,7 @@ static bool is_in_chain(const struct matcher *matcher, const struct search *sear
 static bool find_along_zlibs(const struct matcher *matcher, struct search *search)
 {
     for (uint32_t distance = search->distance;;) {
-        distance += matcher->back[(search->place - distance) % PLACES];
+        distance += matcher->links[(search->place - distance) % PLACES].back;
         if (distance >= search->reach || steps_to(matcher, search, distance) > search->chain)
             return false;
         if (take_longer(matcher, search, distance))
@@ -248,7 +253,7 @@ static bool find_longer(const struct matcher *matcher, struct search *search)
     uint32_t from = search->place + search->best + 1 - DEFLATE_MATCH_MIN, distance = 0;
 
     for (; search->left != 0; search->left--) {
-        distance += matcher->back[(from - distance) % PLACES];
+        distance += matcher->links[(from - distance) % PLACES].back;
         if (distance >= search->reach)
             return false;
         if (distance > search->distance && take_longer(matcher, search, distance))
@@ -262,16 +267,15 @@ static bool find_longer(const struct matcher *matcher, struct search *search)
  */
 static bool find_longer_by(const struct matcher *matcher, struct search *search, uint32_t from)
 {
-    const uint8_t *end = matcher->text + from;
-    uint64_t word = word_at(end);
-    uint32_t distance = 0;
+    uint64_t word = word_at(matcher->text + from);
+    uint32_t at = from;
 
     for (; search->left != 0; search->left--) {
-        distance += matcher->long_back[(from - distance) % PLACES];
-        if (distance >= search->reach)
+        at = matcher->links[at % PLACES].long_before;
+        if (from - at >= search->reach)
             return false;
-        if (distance > search->distance && word_at(end - distance) == word &&
-            take_longer(matcher, search, distance))
+        if (from - at > search->distance && word_at(matcher->text + at) == word &&
+            take_longer(matcher, search, from - at))
             return is_in_chain(matcher, search);
     }
     return find_along_zlibs(matcher, search);
@@ -286,7 +290,7 @@ static unsigned longest_match(const struct matcher *matcher, uint32_t place, uns
     uint32_t left = matcher->size - place, behind = place - matcher->window_start;
     unsigned nice = effort->nice < left ? effort->nice : left;
     unsigned chain = former >= effort->good ? effort->chain >> 2 : effort->chain;
-    uint32_t nearest = matcher->back[place % PLACES];
+    uint32_t nearest = matcher->links[place % PLACES].back;
     struct search search = {
         .place = place,
         .most = left < DEFLATE_MATCH_MAX ? left : DEFLATE_MATCH_MAX,
@@ -305,11 +309,12 @@ static unsigned longest_match(const struct matcher *matcher, uint32_t place, uns
         return former;
     /* Try a long match first, rather than finding it byte by byte. */
     if (former + 1 < LONG_SIZE && search.most >= LONG_SIZE) {
-        struct search first = search;
-
-        if (find_longer_by(matcher, &first, place)) {
-            search = first;
+        if (find_longer_by(matcher, &search, place)) {
             *start = place - search.distance;
+        } else {
+            search.left = STEPS_ALONG_OTHERS;
+            search.best = former;
+            search.distance = 0;
         }
     }
     while (search.best < nice) {
@@ -401,8 +406,8 @@ enum result recompress(struct bytes text, enum zlib_form form, uint64_t most, st
     matcher = malloc(sizeof(*matcher));
     if (matcher == NULL)
         return RESULT_NO_MEMORY;
-    memset(matcher, 0, offsetof(struct matcher, head));
-    matcher->number[0] = 0;
+    memset(matcher, 0, offsetof(struct matcher, blocks));
+    matcher->links[0].number = 0;
     matcher->text = text.size == 0 ? effort->header : text.data; /* must not be NULL */
     matcher->size = (uint32_t)text.size;
     matcher->effort = effort;

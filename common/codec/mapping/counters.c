@@ -407,8 +407,7 @@ static inline uint32_t add_value(struct counters *counters, struct mapping_coder
 {
     uint32_t value = (uint32_t)counters->value_count;
 
-    if (counters->value_count == counters->value_capacity &&
-        !ARRAY_ROOM_FOR_ONE(counters->values, counters->value_capacity, counters->value_count))
+    if (!ARRAY_ROOM_FOR_ONE(counters->values, counters->value_capacity, counters->value_count))
         return refuse(coder, RESULT_NO_MEMORY);
     counters->values[counters->value_count++] = counter;
     return use(counters, value);

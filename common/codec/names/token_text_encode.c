@@ -353,8 +353,7 @@ static bool number_of(struct encoder *encoder, const struct token *token, uint32
 
 static bool add_number(struct encoder *encoder, uint32_t number)
 {
-    if (encoder->token_count == encoder->token_capacity &&
-        !ARRAY_ROOM_FOR_ONE(encoder->tokens, encoder->token_capacity, encoder->token_count))
+    if (!ARRAY_ROOM_FOR_ONE(encoder->tokens, encoder->token_capacity, encoder->token_count))
         return false;
     encoder->tokens[encoder->token_count++] = number;
     return true;
