@@ -51,6 +51,13 @@
 #define LAZY_DEEPER_MIN   ((uint64_t)256 << 10) /* 1 more for columns larger than this */
 #define LAZY_LOG_MAX      22
 
+/* For a text after a prefix of some megabytes, level 1 has a table that is too small, and the
+ * highest one trees and a search that take more memory and time than they save. */
+#define AFTER_HASH_LOG_MIN   20
+#define AFTER_CHAIN_LOG_MAX  22
+#define AFTER_SEARCH_LOG_MAX 4
+#define AFTER_TARGET_MAX     64
+
 /* The first size of the buffer for decompressed bytes; it grows as it fills. */
 #define LOAD_STEP ((size_t)1 << 20)
 
@@ -166,19 +173,17 @@ static bool set_up_once(ZSTD_CCtx *context, uint64_t size, int level, bool with_
              set_parameter(context, ZSTD_c_enableLongDistanceMatching, 1)));
 }
 
-/* Compresses in one step, if the context was set up, and frees that. */
+/* Compresses in one step, if the context was set up. */
 static bool compress_once(ZSTD_CCtx *zstd, bool is_set_up, struct bytes source, const char *name,
                           struct buffer *compressed, struct error *error)
 {
     size_t bound = ZSTD_compressBound((size_t)source.size), result = (size_t)-1;
-    bool has_room = zstd != NULL && buffer_reserve(compressed, bound);
 
-    if (has_room && is_set_up)
+    if (zstd == NULL || !buffer_reserve(compressed, bound))
+        return error_out_of_memory(error, name, bound);
+    if (is_set_up)
         result = ZSTD_compress2(zstd, compressed->data + compressed->size, bound, source.data,
                                 (size_t)source.size);
-    ZSTD_freeCCtx(zstd);
-    if (!has_room)
-        return error_out_of_memory(error, name, bound);
     if (ZSTD_isError(result))
         return compressing_failed(result, name, source.size, error);
     compressed->size += result;
@@ -196,11 +201,11 @@ bool codec_compress(struct bytes source, const struct codec_options *options, co
         done = compress_once(zstd, true, source, name, compressed, error);
         if (options->consumed != NULL)
             options->consumed(options->context, source);
-        return done;
+    } else {
+        /* Mostly enough, and memory that is not used costs nothing. */
+        buffer_reserve(compressed, (size_t)source.size / 2);
+        done = done && compress_all(zstd, source, options, name, compressed, error);
     }
-    /* Mostly enough, and memory that is not used costs nothing. */
-    buffer_reserve(compressed, (size_t)source.size / 2);
-    done = done && compress_all(zstd, source, options, name, compressed, error);
     ZSTD_freeCCtx(zstd);
     return done;
 }
@@ -209,27 +214,65 @@ bool codec_compress_once(struct bytes source, int level, bool with_checksum, con
                          struct buffer *compressed, struct error *error)
 {
     ZSTD_CCtx *zstd = ZSTD_createCCtx();
+    bool done =
+        compress_once(zstd, zstd != NULL && set_up_once(zstd, source.size, level, with_checksum),
+                      source, name, compressed, error);
 
-    return compress_once(zstd, zstd != NULL && set_up_once(zstd, source.size, level, with_checksum),
-                         source, name, compressed, error);
+    ZSTD_freeCCtx(zstd);
+    return done;
 }
 
-bool codec_compress_after(struct bytes prefix, struct bytes source, int level, const char *name,
-                          struct buffer *compressed, struct error *error)
+/* ---- compressing after a prefix ---- */
+
+struct codec_prefix {
+    ZSTD_CCtx *zstd;
+    int level, window_log;
+};
+
+void codec_prefix_free(struct codec_prefix *prefix)
 {
-    ZSTD_CCtx *zstd = ZSTD_createCCtx();
+    if (prefix != NULL)
+        ZSTD_freeCCtx(prefix->zstd);
+    free(prefix);
+}
+
+/* NULL if out of memory, or if zstd refuses. */
+static struct codec_prefix *prefix_open(struct bytes text, int level, int window_log)
+{
+    struct codec_prefix *prefix = calloc(1, sizeof(*prefix));
+
+    if (prefix == NULL)
+        return NULL;
+    *prefix = (struct codec_prefix){ZSTD_createCCtx(), level, window_log};
+    if (prefix->zstd != NULL && set_parameter(prefix->zstd, ZSTD_c_compressionLevel, level) &&
+        set_parameter(prefix->zstd, ZSTD_c_checksumFlag, 1) &&
+        set_parameter(prefix->zstd, ZSTD_c_windowLog, window_log) &&
+        (level > CODEC_LEVEL_MIN ||
+         set_parameter(prefix->zstd, ZSTD_c_hashLog, AFTER_HASH_LOG_MIN)) &&
+        (level < CODEC_LEVEL_MAX ||
+         (set_parameter(prefix->zstd, ZSTD_c_chainLog, AFTER_CHAIN_LOG_MAX) &&
+          set_parameter(prefix->zstd, ZSTD_c_searchLog, AFTER_SEARCH_LOG_MAX) &&
+          set_parameter(prefix->zstd, ZSTD_c_targetLength, AFTER_TARGET_MAX))) &&
+        !ZSTD_isError(ZSTD_CCtx_loadDictionary(prefix->zstd, text.data, (size_t)text.size)))
+        return prefix;
+    codec_prefix_free(prefix);
+    return NULL;
+}
+
+bool codec_compress_after(struct codec_prefix **kept, struct bytes text, uint64_t start, int level,
+                          const char *name, struct buffer *compressed, struct error *error)
+{
+    struct bytes source = {text.data == NULL ? NULL : text.data + start, text.size - start};
     int window_log = WINDOW_LOG_MIN;
 
-    while ((prefix.size + source.size) >> window_log != 0)
+    while (text.size >> window_log != 0)
         window_log++;
-    return compress_once(
-        zstd,
-        zstd != NULL && set_parameter(zstd, ZSTD_c_compressionLevel, level) &&
-            set_parameter(zstd, ZSTD_c_checksumFlag, 1) &&
-            set_parameter(zstd, ZSTD_c_windowLog, window_log) &&
-            (level < CODEC_LEVEL_MAX || set_parameter(zstd, ZSTD_c_chainLog, CHAIN_LOG_MAX)) &&
-            !ZSTD_isError(ZSTD_CCtx_refPrefix(zstd, prefix.data, (size_t)prefix.size)),
-        source, name, compressed, error);
+    if (*kept == NULL || (*kept)->level != level || (*kept)->window_log != window_log) {
+        codec_prefix_free(*kept);
+        *kept = prefix_open((struct bytes){text.data, start}, level, window_log);
+    }
+    return compress_once(*kept == NULL ? NULL : (*kept)->zstd, true, source, name, compressed,
+                         error);
 }
 
 /* ---- decompressing ---- */

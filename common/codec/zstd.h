@@ -61,10 +61,17 @@ bool codec_compress(struct bytes source, const struct codec_options *options, co
 bool codec_compress_once(struct bytes source, int level, bool with_checksum, const char *name,
                          struct buffer *compressed, struct error *error);
 
-/* Compresses `source` into a frame with a checksum, for which `prefix` is what came before: matches
- * may be in it, however far back. Only decompressing with the same prefix gives the source back. */
-bool codec_compress_after(struct bytes prefix, struct bytes source, int level, const char *name,
-                          struct buffer *compressed, struct error *error);
+/* Compresses a text from `start` on into a frame with a checksum. What is in front of that is its
+ * prefix: matches may be in it, however far back. Only decompressing with the same prefix gives the
+ * text back.
+ *
+ * At high levels, putting the prefix into tables takes most of the time. So these are kept for the
+ * next text with this prefix: *kept is NULL at first, serves one prefix only, and is freed with
+ * codec_prefix_free. The bytes do not depend on what it was used for before. */
+struct codec_prefix;
+bool codec_compress_after(struct codec_prefix **kept, struct bytes text, uint64_t start, int level,
+                          const char *name, struct buffer *compressed, struct error *error);
+void codec_prefix_free(struct codec_prefix *prefix);
 
 /* True if a frame has a checksum (RFC 8878, 3.1.1.1.1.5). */
 bool codec_has_checksum(struct bytes frame);

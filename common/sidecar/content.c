@@ -192,16 +192,25 @@ bool delta_flatten(const struct sidecar *whole, enum section_kind kind, bool is_
                    struct buffer *flat, struct error *error)
 {
     const struct section *section = kind == 0 ? &whole->inverse : sidecar_find(whole, kind);
+    struct buffer *kept = &whole->cache->sections[kind].flat;
     const struct transform *transform;
     struct encoded encoded;
+    size_t start = flat->size;
+    bool done;
 
     if (section == NULL || section->form == 0)
         return true;
     transform = form_of(section);
     if (!is_of_streams || transform == NULL)
         return sidecar_read_section(whole, section, flat, error);
+    if (kept->size != 0)
+        return buffer_append(flat, kept->data, kept->size) ||
+               error_out_of_memory(error, whole->name, kept->size);
     encoded = (struct encoded){section->content, section->size, whole->name, section->name};
-    return codec_flatten(transform, &encoded, whole->memory_limit, flat, error);
+    done = codec_flatten(transform, &encoded, whole->memory_limit, flat, error);
+    if (done && flat->size != start)
+        keep_bytes(whole, (struct bytes){flat->data + start, flat->size - start}, kept);
+    return done;
 }
 
 static bool restore_part(const struct sidecar *sidecar, const struct section *section,

@@ -19,10 +19,9 @@
 /* What zstd supports on all machines: a window for the base's part and the own one, in bytes. */
 #define WINDOW_MAX ((uint64_t)1 << 30)
 
-/* The level at which content and streams are compared; and one at which streams are so small, in
- * parts of the section's size, that a fast writer does not look at the content. */
-#define CHOICE_LEVEL CODEC_LEVEL_DEFAULT
-#define FAST_LEVEL   3
+/* The level at which content and streams are compared. If streams are so small at that, in parts of
+ * the section's size, a fast writer does not look at the content, and is content with them. */
+#define CHOICE_LEVEL CODEC_LEVEL_MIN
 #define FAST_SHARE   16
 
 /* By so many bytes a content must be smaller than streams. */
@@ -42,85 +41,114 @@ struct writer {
 /* True if the names can be restored as a content: other sections refer to names by their numbers,
  * which come from the section then. */
 static bool has_same_numbers(const struct writer *writer, const struct section *section,
-                             bool *are_same)
+                             struct bytes content, bool *are_same)
 {
     const struct transform_context context = {.memory_limit = writer->whole->memory_limit};
     const struct encoded encoded = {section->content, section->size, writer->whole->name,
                                     section->name};
     struct names encoded_names = {.count = 0}, names = {.count = 0};
-    struct buffer content = {0};
     bool done = names_decode(&context, &encoded, &encoded_names, NULL, writer->error) &&
-                sidecar_read_section(writer->whole, section, &content, writer->error) &&
-                names_add_section(&names, buffer_view(&content), writer->whole->memory_limit,
-                                  writer->name, writer->error);
+                names_add_section(&names, content, writer->whole->memory_limit, writer->name,
+                                  writer->error);
 
     *are_same = done && bytes_equal(buffer_view(&encoded_names.text), buffer_view(&names.text));
-    buffer_free(&content);
     names_free(&encoded_names);
     names_free(&names);
     return done;
 }
 
-/* A part that a section could be stored as. */
+/* What a section could be stored as. */
 struct draft {
-    struct sidecar_part part;
+    bool is_of_streams;
+    struct buffer text; /* of the base, and from `start` on of the section */
+    uint64_t start;
     struct buffer frame;
-    struct digest flat;
 };
 
-static bool compress(struct writer *writer, const struct section *section, bool is_of_streams,
-                     int level, struct draft *draft)
+static struct bytes draft_source(const struct draft *draft)
 {
-    uint64_t limit = memory_limit_for(writer->base->input.bytes.size);
-    struct buffer flat = {0}, prefix = {0};
-    bool done = delta_flatten(writer->whole, section->kind, is_of_streams, &flat, writer->error);
+    struct bytes source = {0};
+
+    bytes_slice(buffer_view(&draft->text), draft->start, draft->text.size - draft->start, &source);
+    return source;
+}
+
+static void draft_free(struct draft *draft)
+{
+    buffer_free(&draft->text);
+    buffer_free(&draft->frame);
+}
+
+/* The tables of the base's part are kept for the next delta to it, unless they are made quickly. */
+static bool compress(struct writer *writer, enum section_kind kind, struct draft *draft, int level)
+{
+    struct codec_prefix *quick = NULL;
+    struct codec_prefix **kept =
+        &writer->base->cache->sections[kind].prefixes[draft->is_of_streams];
+    bool done;
 
     draft->frame.size = 0;
-    if (done &&
-        !delta_flatten(writer->base, section->kind, is_of_streams, &prefix, writer->error)) {
-        done = !error_is_of_memory(writer->error);
-        writer->is_unfit = true;
-    }
-    /* Whoever reads it has at least the limit that the base gives. */
-    writer->is_unfit |= (uint64_t)flat.size + prefix.size > WINDOW_MAX || flat.size > limit ||
-                        section->size > limit;
-    done = done && (writer->is_unfit ||
-                    codec_compress_after(buffer_view(&prefix), buffer_view(&flat), level,
-                                         writer->name, &draft->frame, writer->error));
-    draft->part = (struct sidecar_part){.is_of_streams = is_of_streams, .size = flat.size};
-    draft->flat = digest_of(buffer_view(&flat));
-    buffer_free(&flat);
-    buffer_free(&prefix);
+    done = codec_compress_after(level == CHOICE_LEVEL ? &quick : kept, buffer_view(&draft->text),
+                                draft->start, level, writer->name, &draft->frame, writer->error);
+    codec_prefix_free(quick);
     return done;
 }
 
-/* Streams are read faster, so a content must be smaller by more than a little. */
-static bool choose_part(struct writer *writer, const struct section *section, struct draft *chosen)
+static bool make_draft(struct writer *writer, const struct section *section, bool is_of_streams,
+                       struct draft *draft)
 {
-    const struct delta_options *options = writer->options;
-    bool is_plain = section->form == ELFCOMPRESS_ZSTD, done = true;
-    bool can_be_content = is_plain || section->size <= CONTENT_MAX;
-    struct draft content = {.part.size = 0};
+    uint64_t limit = memory_limit_for(writer->base->input.bytes.size);
+    struct bytes held;
+    bool done = true;
+
+    draft->is_of_streams = is_of_streams;
+    if (!delta_flatten(writer->base, section->kind, is_of_streams, &draft->text, writer->error)) {
+        done = !error_is_of_memory(writer->error);
+        writer->is_unfit = true;
+        draft->text.size = 0;
+    }
+    draft->start = draft->text.size;
+    /* Sections that need this one do not decode it again then. */
+    if (!is_of_streams && section->form != ELFCOMPRESS_ZSTD)
+        done = done && sidecar_hold_section(writer->whole, section, &held, writer->error);
+    done = done &&
+           delta_flatten(writer->whole, section->kind, is_of_streams, &draft->text, writer->error);
+    /* Whoever reads it has at least the limit that the base gives. */
+    writer->is_unfit |= draft->text.size > WINDOW_MAX || draft->text.size - draft->start > limit ||
+                        section->size > limit;
+    return done && (writer->is_unfit || compress(writer, section->kind, draft, CHOICE_LEVEL));
+}
+
+/* True for streams that are good enough for a fast writer. */
+static bool is_small(const struct writer *writer, const struct section *section,
+                     const struct draft *streams)
+{
+    return writer->options->is_fast && streams->frame.size <= section->stored_size / FAST_SHARE;
+}
+
+/* Streams are read faster, so a content must be smaller by more than a little. */
+static bool choose_draft(struct writer *writer, const struct section *section, struct draft *chosen)
+{
+    bool is_plain = section->form == ELFCOMPRESS_ZSTD, is_content = true, done;
+    struct draft content = {.start = 0};
 
     if (!is_plain) {
-        done =
-            compress(writer, section, true, options->is_fast ? FAST_LEVEL : CHOICE_LEVEL, chosen);
-        if (!done || !can_be_content ||
-            (options->is_fast && chosen->frame.size <= section->stored_size / FAST_SHARE))
+        done = make_draft(writer, section, true, chosen);
+        if (!done || section->size > CONTENT_MAX || is_small(writer, section, chosen))
             return done;
     }
-    done = compress(writer, section, false, CHOICE_LEVEL, &content);
-    if (done && chosen->frame.size != 0)
-        can_be_content = content.frame.size + STREAMS_BONUS < chosen->frame.size;
-    if (done && can_be_content && section->form == TRANSFORM_NAMES)
-        done = has_same_numbers(writer, section, &can_be_content);
-    if (can_be_content) {
+    done = make_draft(writer, section, false, &content);
+    if (done && !is_plain)
+        is_content = content.frame.size + STREAMS_BONUS < chosen->frame.size;
+    if (done && is_content && section->form == TRANSFORM_NAMES)
+        done = has_same_numbers(writer, section, draft_source(&content), &is_content);
+    if (is_content) {
         struct draft streams = *chosen;
 
         *chosen = content;
         content = streams;
     }
-    buffer_free(&content.frame);
+    draft_free(&content);
     return done;
 }
 
@@ -128,21 +156,22 @@ static bool add_section(struct writer *writer, const struct section *section)
 {
     const struct delta_options *options = writer->options;
     struct buffer *stored = &writer->stored.bytes[section->kind];
-    struct draft draft = {.part.size = 0};
-    bool done = choose_part(writer, section, &draft);
+    struct draft draft = {.start = 0};
+    bool done = choose_draft(writer, section, &draft);
+    struct bytes source = draft_source(&draft);
 
-    /* If that is far too much already, a higher level does not help. */
-    if (done && options->level > CHOICE_LEVEL &&
-        writer->size + draft.frame.size / 2 <= options->most)
-        done = compress(writer, section, draft.part.is_of_streams, options->level, &draft);
+    /* If that is far too much already, a better search does not help. */
+    if (done && !writer->is_unfit && !(draft.is_of_streams && is_small(writer, section, &draft)) &&
+        options->level > CHOICE_LEVEL && writer->size + draft.frame.size / 4 <= options->most)
+        done = compress(writer, section->kind, &draft, options->level);
     writer->size += draft.frame.size;
-    writer->flats[section->kind] = draft.flat;
+    writer->flats[section->kind] = digest_of(source);
     writer->stored.types[section->kind] = SIDECAR_DELTA_TYPE;
     buffer_append_uleb128(stored, section->form);
-    buffer_append_uleb128(stored, draft.part.is_of_streams);
-    buffer_append_uleb128(stored, draft.part.size);
+    buffer_append_uleb128(stored, draft.is_of_streams);
+    buffer_append_uleb128(stored, source.size);
     buffer_append(stored, draft.frame.data, draft.frame.size);
-    buffer_free(&draft.frame);
+    draft_free(&draft);
     return done &&
            (!stored->failed || error_out_of_memory(writer->error, writer->name, stored->size));
 }
@@ -169,8 +198,10 @@ static bool check_delta(const struct writer *writer, struct output *output,
         if (done && !digest_equal(&found, &writer->flats[section->kind]))
             done = error_set(error, "%s: does not come out as it was; it stays as it is",
                              writer->whole->name);
-        /* Only their streams are others than those of the whole sidecar, which was decoded. */
-        if (done && section->form == TRANSFORM_NAMES) {
+        /* Only their streams are others than those of the whole sidecar, which was decoded. The
+         * names of a content are known since it was chosen. */
+        if (done && section->form == TRANSFORM_NAMES &&
+            written->parts[section->kind].is_of_streams) {
             struct names names = {.count = 0};
 
             done = sidecar_read_names(written, section, &names, error);

@@ -76,7 +76,7 @@ bool delta_flatten(const struct sidecar *whole, enum section_kind kind, bool is_
 /* ---- writing ---- */
 
 struct delta_options {
-    int level;     /* zstd's; lower ones than 9 count as that */
+    int level;     /* codec_compress_after's */
     uint64_t most; /* the most bytes that the sections may take in the file */
     /* While an image is split: it need not be the smallest, nor is it decoded once more, which was
      * done with the whole sidecar. */

@@ -12,6 +12,7 @@
 #include "common/base/cursor.h"
 #include "common/base/memory_limit.h"
 #include "common/codec/codec.h"
+#include "common/codec/zstd.h"
 #include "common/elf_file/elf_file.h"
 #include "common/llvm/names.h"
 #include "common/llvm/tripwire.h"
@@ -417,6 +418,11 @@ void sidecar_drop_cached(const struct sidecar *sidecar)
 
         atomic_store(&cached->known, 0);
         buffer_free(&cached->own);
+        buffer_free(&cached->flat);
+        for (unsigned k = 0; k < 2; k++) {
+            codec_prefix_free(cached->prefixes[k]);
+            cached->prefixes[k] = NULL;
+        }
         buffer_free(&cached->part);
     }
     if (names != NULL)

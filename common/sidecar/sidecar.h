@@ -141,6 +141,7 @@ struct sidecar_part {
 };
 
 struct sidecar_bases;
+struct codec_prefix;
 struct elf_reader;
 
 /* ---- opening ---- */
@@ -182,6 +183,9 @@ struct cached_section {
     _Atomic(unsigned) known;
     struct bytes content; /* in `own`, in `part`, or what was shown to come back (proved) */
     struct buffer own, part;
+    /* Of a base, for the deltas to it. */
+    struct buffer flat;               /* its streams */
+    struct codec_prefix *prefixes[2]; /* what zstd makes of its content and of its streams */
 };
 
 /* Results of reading, which never change until they are dropped or the sidecar is closed. So

@@ -94,14 +94,15 @@ static bool take_sample(const struct sidecar *sidecar, struct known_base *base, 
     const struct section *section = sidecar_find(sidecar, SECTION_NAMES);
     bool big = sidecar->facts.elf_data == ELFDATA2MSB, done = true;
     struct profile_record_layout layout;
-    struct buffer records = {0};
+    struct bytes records = {0};
     struct names names = {.count = 0};
 
     if (section == NULL)
         section = sidecar_find(sidecar, SECTION_COVNAMES);
     if (data != NULL && data->form != 0 &&
         profile_record_layout(sidecar->facts.raw_version, sidecar->facts.pointer_size, &layout)) {
-        done = sidecar_read_section(sidecar, data, &records, error);
+        /* It is held for what is done with the sidecar next. */
+        done = sidecar_hold_section(sidecar, data, &records, error);
         for (size_t at = 0; done && at + layout.record_size <= records.size;
              at += layout.record_size)
             add_to_sample(base, load_u64(records.data + at, big) ^
@@ -113,7 +114,6 @@ static bool take_sample(const struct sidecar *sidecar, struct known_base *base, 
         for (size_t i = 0; done && i < names.count; i++)
             add_to_sample(base, names.references[i]);
     }
-    buffer_free(&records);
     names_free(&names);
     return done;
 }

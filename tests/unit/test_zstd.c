@@ -207,23 +207,37 @@ START_TEST(test_no_memory_for_window)
 END_TEST
 
 /* What was compressed after a prefix comes back after that, even if either is empty, and not after
- * another one. */
+ * another one; and its bytes do not depend on what was compressed before. */
 START_TEST(test_after_prefix)
 {
     static const size_t lengths[] = {0, 1, 100, 70000};
+    static const int levels[] = {1, 2, 9, 19};
     const size_t count = sizeof(lengths) / sizeof(lengths[0]);
     FREED_BY(buffer_free) struct buffer text = {0};
+    struct codec_prefix *kept = NULL;
     struct error error = {0};
 
-    for (size_t i = 0; i < 2 * lengths[count - 1]; i++)
+    for (size_t i = 0; i < 2 * lengths[count - 1] + 50; i++)
         buffer_append(&text, &(uint8_t){(uint8_t)(i * i >> 7)}, 1);
     for (size_t i = 0; i < count * count; i++) {
         const struct bytes prefix = {text.data, lengths[i / count]};
         const struct bytes source = {text.data + 50, lengths[i % count]};
-        FREED_BY(buffer_free) struct buffer compressed = {0}, back = {0};
+        FREED_BY(buffer_free) struct buffer both = {0}, compressed = {0}, alone = {0}, back = {0};
+        struct codec_prefix *own = NULL;
         struct encoded frame;
 
-        ck_assert(codec_compress_after(prefix, source, 9, NAME, &compressed, &error));
+        if (i % count == 0) {
+            codec_prefix_free(kept);
+            kept = NULL;
+        }
+        buffer_append(&both, prefix.data, prefix.size);
+        buffer_append(&both, source.data, source.size);
+        ck_assert(codec_compress_after(&kept, buffer_view(&both), prefix.size, levels[_i], NAME,
+                                       &compressed, &error));
+        ck_assert(codec_compress_after(&own, buffer_view(&both), prefix.size, levels[_i], NAME,
+                                       &alone, &error));
+        codec_prefix_free(own);
+        ck_assert(bytes_equal(buffer_view(&compressed), buffer_view(&alone)));
         frame = (struct encoded){buffer_view(&compressed), source.size, NAME, WHAT};
         ck_assert_msg(codec_decompress_after(prefix, &frame, &back, &error), "%s", error.message);
         ck_assert(bytes_equal(buffer_view(&back), source));
@@ -234,6 +248,7 @@ START_TEST(test_after_prefix)
             ck_assert_uint_eq(back.size, source.size);
         }
     }
+    codec_prefix_free(kept);
 }
 END_TEST
 
@@ -242,7 +257,7 @@ int main(void)
     const int size_count = sizeof(sizes) / sizeof(sizes[0]);
     TCase *sound = suite_case("sound", 300, NULL);
     suite_loops(sound, size_count, test_round_trip);
-    suite_tests(sound, test_after_prefix);
+    suite_loops(sound, 4, test_after_prefix);
     TCase *damage = suite_case("damage", 60, NULL);
     suite_tests(damage, test_wrong_sizes, test_truncations, test_only_one_frame);
     suite_tests(damage, test_window_is_bounded, test_no_memory_for_window);
