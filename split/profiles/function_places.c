@@ -214,7 +214,8 @@ void function_places_free(struct function_places *places)
     *places = (struct function_places){0};
 }
 
-bool covered_files_read(const struct sidecar *sidecar, struct names *files, struct error *error)
+bool covered_files_read(const struct sidecar *sidecar, struct digest_set *units,
+                        struct names *files, struct error *error)
 {
     struct names all = {0};
     struct reader reader;
@@ -222,11 +223,17 @@ bool covered_files_read(const struct sidecar *sidecar, struct names *files, stru
 
     for (size_t i = 0; done && i < reader.unit_count; i++) {
         struct unit *unit = &reader.units[i];
+        bool has_directory = unit->header.version >= COVMAP_VERSION_6;
+        struct digest digest = digest_of(unit->header.filenames);
         uint64_t number;
 
+        digest.bytes[0] ^= (uint8_t)(has_directory | (sidecar->facts.format == IMAGE_COFF) << 1);
+        if (digest_set_has(units, &digest))
+            continue;
+        exit_unless_allocated(digest_set_add(units, &digest), units->count);
         need_unit(&reader, unit);
         /* The first name may be that of the compilation directory. */
-        for (size_t k = unit->header.version >= COVMAP_VERSION_6; k < unit->count; k++) {
+        for (size_t k = has_directory; k < unit->count; k++) {
             struct bytes name = names_get(&all, reader.numbers[unit->first + k]);
 
             exit_unless_allocated(names_add(files, name, &number), name.size);

@@ -49,7 +49,9 @@ bool function_places_read(struct function_places *places, const struct sidecar *
 const struct function_place *function_places_find(const struct function_places *places,
                                                   uint64_t name_ref, uint64_t hash);
 
-/* Adds the names of all files of the mapping (covmap_path). */
-bool covered_files_read(const struct sidecar *sidecar, struct names *files, struct error *error);
+/* Adds the names of all files of the mapping (covmap_path). `units` has digests of the units that
+ * were read into `files`, {0} at first: the images of one build have most of them in common. */
+bool covered_files_read(const struct sidecar *sidecar, struct digest_set *units,
+                        struct names *files, struct error *error);
 
 #endif
