@@ -44,6 +44,9 @@ bool function_places_read(struct function_places *places, const struct sidecar *
                           const struct intern_table *wanted, struct names *files,
                           struct error *error);
 
+/* Forgets all functions but those of this name. */
+void function_places_keep(struct function_places *places, uint64_t name_ref);
+
 /* The function with this NameRef and FuncHash; or if the mapping has it with another FuncHash only,
  * as one that is not used there, that one. NULL if there is none. */
 const struct function_place *function_places_find(const struct function_places *places,
