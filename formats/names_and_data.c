@@ -298,7 +298,8 @@ static void digest_sections(const struct planning *planning, struct digest diges
     static const enum section_kind kinds[STUB_KIND_COUNT] = STUB_KINDS;
 
     for (size_t i = 0; i < STUB_KIND_COUNT; i++)
-        digests[i] = digest_of(image_plan_bytes(planning->plan, planning->input, kinds[i]));
+        digests[i] = input_digest_of(planning->input,
+                                     image_plan_bytes(planning->plan, planning->input, kinds[i]));
 }
 
 /* The stub covers whole counters: with markers, those behind the padding that aligns the first

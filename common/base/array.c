@@ -6,6 +6,7 @@
  */
 #include "common/base/array.h"
 
+#include <malloc.h>
 #include <stdalign.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -42,6 +43,13 @@ bool array_make_room(void *array, size_t *capacity, size_t count, size_t more, s
     memcpy(array, &items, sizeof(items));
     *capacity = larger;
     return true;
+}
+
+void memory_trim(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 size_t array_count_up_to(const void *items, size_t count, size_t item_size, uint64_t key)

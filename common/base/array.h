@@ -29,6 +29,9 @@ bool array_make_room(void *array, size_t *capacity, size_t count, size_t more, s
  * falls into. Each item starts with its key, a uint64_t, and the items are in ascending order. */
 size_t array_count_up_to(const void *items, size_t count, size_t item_size, uint64_t key);
 
+/* Gives memory that was freed back to the system, after a step that needed much of it. */
+void memory_trim(void);
+
 /* ---- arenas ---- */
 
 /* Memory that is freed at once: for what lives as long as one command, one file or one profile.

@@ -329,22 +329,52 @@ bool file_read_at(int fd, const char *path, uint64_t offset, void *to, size_t si
     return true;
 }
 
+/* Small enough that pages do not pile up, large enough that the calls take no time. */
+#define DIGEST_PIECE ((uint64_t)1 << 20)
+
+void input_drop_pages(const struct input *input, struct bytes part)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start, end;
+    uint64_t offset = (uintptr_t)part.data - (uintptr_t)input->bytes.data;
+
+    /* What is in the heap cannot be read again. */
+    if (input->held.data != NULL || !range_within(offset, part.size, 0, input->bytes.size))
+        return;
+    start = align_down(offset, page);
+    end = offset + part.size;
+    if (end != input->bytes.size)
+        end = align_down(end, page);
+    if (end > start)
+        madvise((void *)(uintptr_t)(input->bytes.data + start), (size_t)(end - start),
+                MADV_DONTNEED);
+}
+
 void input_release_pages(const struct input *input, uint64_t offset, uint64_t size)
 {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t start = align_down(offset, page), end;
     struct bytes part;
 
     if (!bytes_slice(input->bytes, offset, size, &part))
         return;
     if (input->released != NULL)
         input->released(input->released_context, size);
-    if (input->held.data != NULL)
-        return; /* what is in the heap cannot be read again */
-    end = offset + size == input->bytes.size ? offset + size : align_down(offset + size, page);
-    if (end > start)
-        madvise((void *)(uintptr_t)(input->bytes.data + start), (size_t)(end - start),
-                MADV_DONTNEED);
+    input_drop_pages(input, part);
+}
+
+struct digest input_digest_of(const struct input *input, struct bytes part)
+{
+    struct digest_stream stream;
+    struct bytes piece;
+
+    digest_stream_start(&stream);
+    for (uint64_t at = 0; at < part.size; at += piece.size) {
+        uint64_t left = part.size - at;
+
+        piece = (struct bytes){part.data + at, left < DIGEST_PIECE ? left : DIGEST_PIECE};
+        digest_stream_add(&stream, piece);
+        if (input != NULL)
+            input_drop_pages(input, piece);
+    }
+    return digest_stream_finish(&stream);
 }
 
 bool input_unchanged(const struct input *input, struct error *error)

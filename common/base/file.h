@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "common/base/bytes.h"
+#include "common/base/digest.h"
 #include "common/base/error.h"
 
 /* ---- which file it is, and whether it has changed ---- */
@@ -115,6 +116,12 @@ bool file_read_at(int fd, const char *path, uint64_t offset, void *to, size_t si
 /* Releases the memory of the pages in [offset, offset + size) after use, so that the resident size
  * stays bounded however large the file is. They can still be read again. */
 void input_release_pages(const struct input *input, uint64_t offset, uint64_t size);
+
+/* The same for bytes that may be elsewhere, where nothing is released, without telling anyone. */
+void input_drop_pages(const struct input *input, struct bytes part);
+
+/* The digest of bytes. Pages of the input are dropped after use; it may be NULL. */
+struct digest input_digest_of(const struct input *input, struct bytes part);
 
 /* Returns false if the file's size or modification time has changed since it was opened. Anything
  * computed from it must be discarded then. */

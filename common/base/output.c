@@ -19,10 +19,13 @@
 
 #include "common/base/cursor.h"
 
-/* Small writes are buffered up to this size, and files are copied in pieces of this size. */
+/* Files are copied in pieces of this size. */
 #define PIECE_SIZE ((size_t)1 << 20)
 
-/* Blocks of zeros of this size become holes in the file. */
+/* Files are compared in pieces of this size, which stay in the processor's cache. */
+#define COMPARED_SIZE ((size_t)1 << 16)
+
+/* Blocks of zeros of this size become holes in the file; small writes are buffered up to it. */
 #define HOLE_BLOCK ((uint64_t)1 << 16)
 
 /* Temporary names end with this, and with as many characters that tell them apart. */
@@ -254,7 +257,7 @@ bool output_write(struct output *output, struct bytes view, struct error *error)
 {
     output->size += view.size;
     output->is_synced = false;
-    if (view.size < PIECE_SIZE && output->pending.size + view.size <= PIECE_SIZE) {
+    if (view.size < HOLE_BLOCK && output->pending.size + view.size <= HOLE_BLOCK) {
         if (!buffer_append(&output->pending, view.data, (size_t)view.size))
             return error_out_of_memory(error, output->path, view.size);
         return true;
@@ -632,13 +635,13 @@ static bool same_as_target(const struct output *output)
     bool same = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
                 (uint64_t)status.st_size == output->size &&
                 (status.st_mode & PERMISSION_BITS) == output->mode &&
-                (pieces = malloc(2 * PIECE_SIZE)) != NULL;
+                (pieces = malloc(2 * COMPARED_SIZE)) != NULL;
 
     while (same && offset < output->size) {
-        ssize_t have = pread(output->fd, pieces, PIECE_SIZE, (off_t)offset);
+        ssize_t have = pread(output->fd, pieces, COMPARED_SIZE, (off_t)offset);
 
-        same = have > 0 && pread(fd, pieces + PIECE_SIZE, (size_t)have, (off_t)offset) == have &&
-               memcmp(pieces, pieces + PIECE_SIZE, (size_t)have) == 0;
+        same = have > 0 && pread(fd, pieces + COMPARED_SIZE, (size_t)have, (off_t)offset) == have &&
+               memcmp(pieces, pieces + COMPARED_SIZE, (size_t)have) == 0;
         offset += same ? (uint64_t)have : 0;
     }
     /* Another process may have written it without syncing. */

@@ -283,6 +283,7 @@ static bool encode_unit(const struct transform *transform, const struct transfor
 struct task {
     struct bytes content; /* only for encoding */
     struct buffer result; /* the encoded form, or the decoded contents */
+    struct digest digest; /* of the content */
     bool fits;
     bool done;
     struct error error;
@@ -305,6 +306,9 @@ static void encode_block(void *context, size_t index)
     task->done =
         encode_unit(encoder->transform, &encoder->context, task->content, &encoder->options,
                     encoder->name, &task->result, &task->fits, &task->error);
+    task->digest = digest_of(task->content);
+    if (encoder->options.consumed != NULL)
+        encoder->options.consumed(encoder->options.context, task->content);
 }
 
 /* Cuts the section into blocks and encodes these. */
@@ -319,6 +323,8 @@ static bool encode_all(struct encoder *encoder, const struct transform *transfor
         if (section.size > encoder->context.block_size)
             block.size = transform->cut(&encoder->context, section, encoder->context.block_size);
         encoder->tasks[encoder->count++] = (struct task){.content = block};
+        if (encoder->options.consumed != NULL)
+            encoder->options.consumed(encoder->options.context, block);
         section = (struct bytes){section.data + block.size, section.size - block.size};
     }
     threads = encoder->count / BLOCKS_PER_THREAD + 1;
@@ -355,11 +361,11 @@ static bool encode_blocks(const struct transform *transform,
     if (done && *fits) {
         buffer_append_uleb128(encoded, encoder.count);
         for (size_t i = 0; i < encoder.count; i++) {
-            struct digest digest = digest_of(encoder.tasks[i].content);
+            const struct digest *digest = &encoder.tasks[i].digest;
 
             buffer_append_uleb128(encoded, encoder.tasks[i].content.size);
             buffer_append_uleb128(encoded, encoder.tasks[i].result.size);
-            buffer_append(encoded, digest.bytes, sizeof(digest.bytes));
+            buffer_append(encoded, digest->bytes, sizeof(digest->bytes));
         }
         for (size_t i = 0; i < encoder.count; i++)
             buffer_append(encoded, encoder.tasks[i].result.data, encoder.tasks[i].result.size);

@@ -43,17 +43,16 @@ static inline bool encoded_damaged(const struct encoded *encoded, const char *ho
 struct codec_options {
     int level;        /* CODEC_LEVEL_MIN to CODEC_LEVEL_MAX */
     unsigned threads; /* 1 or more; does not affect the compressed bytes */
+    /* Called with each piece of the source after use; may be NULL. codec_compress calls it in
+     * order, codec_encode twice for each block of a section in blocks, the second time on any
+     * thread. */
+    void (*consumed)(void *context, struct bytes piece);
+    void *context;
 };
 
-/* Called with each piece of the source after it has been copied into the compressor, in order. */
-typedef void (*codec_consumed)(void *context, struct bytes piece);
-
-/* Compresses `source` and appends the frame to *compressed. `consumed` may be NULL. `name` is for
- * messages. On failure the buffer may have grown, and its contents after the old size are
- * undefined.
- */
-bool codec_compress(struct bytes source, const struct codec_options *options,
-                    codec_consumed consumed, void *context, const char *name,
+/* Compresses `source` and appends the frame to *compressed. `name` is for messages. On failure the
+ * buffer may have grown, and its contents after the old size are undefined. */
+bool codec_compress(struct bytes source, const struct codec_options *options, const char *name,
                     struct buffer *compressed, struct error *error);
 
 /* The same in one step, on the caller's thread, with a window as large as the source (up to 128

@@ -1,7 +1,8 @@
 /*
  * The inverse edit script: see edit.h.
  *
- * Encoding goes through the edits once and splits the old bytes of each at the borders of sections.
+ * Encoding splits the old bytes of each edit at the borders of sections, and goes through the edits
+ * once for the steps and once for the literals, which can be large.
  * Decoding checks each step before it gives it out, so that restoring an image is a simple loop
  * over trusted steps.
  */
@@ -22,9 +23,8 @@ struct encoder {
     struct bytes original;
     struct source sources[SECTION_KIND_MAX + EDIT_TABLES]; /* by offset */
     size_t count;
-    uint64_t step_count;
+    uint64_t step_count, literal_size;
     struct buffer steps;
-    struct buffer literals;
 };
 
 /* Sorts by insertion, since there are few. */
@@ -113,14 +113,27 @@ static void append_edit(struct encoder *encoder, const struct edit *edit, uint64
         buffer_append_uleb128(steps, source == NULL ? 0 : source->number);
         if (source != NULL)
             buffer_append_uleb128(steps, source->start + (offset - source->offset));
-        else if (insert != 0)
-            buffer_append(&encoder->literals, encoder->original.data + offset, (size_t)insert);
+        else
+            encoder->literal_size += insert;
         encoder->step_count++;
         offset += insert;
         left -= insert;
         keep = 0;
         drop = 0;
     } while (left != 0);
+}
+
+/* Appends the literals of one edit. */
+static void append_literals(const struct encoder *encoder, const struct edit *edit,
+                            struct buffer *encoded)
+{
+    uint64_t offset = edit->offset, left = edit->old_size, size;
+
+    for (; left != 0; offset += size, left -= size) {
+        size = left;
+        if (source_at(encoder, offset, &size) == NULL)
+            buffer_append(encoded, encoder->original.data + offset, (size_t)size);
+    }
 }
 
 bool inverse_encode(const struct edit_script *script, struct bytes original,
@@ -146,16 +159,17 @@ bool inverse_encode(const struct edit_script *script, struct bytes original,
                   name);
     } else {
         buffer_append_uleb128(encoded, encoder.step_count);
-        buffer_append_uleb128(encoded, encoder.literals.size);
+        buffer_append_uleb128(encoded, encoder.literal_size);
         buffer_append_uleb128(encoded, script->tables.recipe.size);
         buffer_append(encoded, script->tables.recipe.data, script->tables.recipe.size);
         buffer_append(encoded, encoder.steps.data, encoder.steps.size);
-        buffer_append(encoded, encoder.literals.data, encoder.literals.size);
-        if (encoder.steps.failed || encoder.literals.failed || encoded->failed)
-            is_sound = error_out_of_memory(error, name, encoder.steps.size + encoder.literals.size);
+        buffer_reserve(encoded, (size_t)encoder.literal_size);
+        for (size_t i = 0; i < script->count && !encoded->failed; i++)
+            append_literals(&encoder, &script->edits[i], encoded);
+        if (encoder.steps.failed || encoded->failed)
+            is_sound = error_out_of_memory(error, name, encoder.steps.size + encoder.literal_size);
     }
     buffer_free(&encoder.steps);
-    buffer_free(&encoder.literals);
     return is_sound;
 }
 

@@ -13,7 +13,6 @@
 
 #include "common/base/array.h"
 #include "common/base/memory_limit.h"
-#include "common/llvm/coverage.h"
 
 /* Two changed bytes closer than this are told as one change. */
 #define CHANGE_GAP 4
@@ -28,32 +27,52 @@ struct taken_symbol {
 
 /* ---- records ---- */
 
-struct record {
-    uint64_t offset;
-    uint64_t size;
-    uint64_t reference; /* NameRef */
-};
-
-struct record_list {
-    struct record *records;
-    size_t count, capacity;
-};
-
-/* Records up to the first that is not sound. False if out of memory. */
-static bool list_records(struct record_list *list, struct bytes content, bool big_endian)
+void record_list_start(struct record_list *list, uint64_t size, bool big_endian)
 {
-    struct bytes rest = content;
-    struct covfun_record record;
+    *list = (struct record_list){.size = size, .big_endian = big_endian};
+}
 
-    while (rest.size != 0) {
-        uint64_t offset = content.size - rest.size;
+void record_list_free(struct record_list *list)
+{
+    free(list->records);
+    *list = (struct record_list){0};
+}
 
-        if (!covfun_take(&rest, big_endian, &record))
-            break;
+/* The header of the next record, of which a part may have passed before; NULL if it is not all
+ * there yet. */
+static const uint8_t *next_header(struct record_list *list, struct bytes piece)
+{
+    uint64_t start = list->added - piece.size, have = list->next < start ? start - list->next : 0;
+    uint64_t left = list->added - list->next - have, more = COVFUN_HEADER_SIZE - have;
+    const uint8_t *from = piece.data + (list->next + have - start);
+
+    if (have == 0 && left >= more)
+        return from;
+    memcpy(list->header + have, from, (size_t)(left < more ? left : more));
+    return left < more ? NULL : list->header;
+}
+
+bool record_list_add(struct record_list *list, struct bytes piece)
+{
+    list->added += piece.size;
+    while (list->next < list->added) {
+        uint64_t left = list->size - list->next, size;
+        const uint8_t *header = left < COVFUN_HEADER_SIZE ? NULL : next_header(list, piece);
+
+        if (header == NULL && left >= COVFUN_HEADER_SIZE)
+            return true;
+        size = header == NULL
+                   ? UINT64_MAX
+                   : COVFUN_HEADER_SIZE + (uint64_t)covfun_mapping_size(header, list->big_endian);
+        if (size > left) { /* not sound: none follows */
+            list->next = UINT64_MAX;
+            return true;
+        }
         if (!ARRAY_ROOM_FOR_ONE(list->records, list->capacity, list->count))
             return false;
-        list->records[list->count++] =
-            (struct record){offset, record.whole.size, record.name_reference};
+        list->records[list->count++] = (struct listed_record){
+            list->next, size, load_u64(header + COVFUN_NAME_REF, list->big_endian)};
+        list->next += align_up(size, COVERAGE_ALIGNMENT);
     }
     return true;
 }
@@ -70,14 +89,10 @@ static size_t find_record(const struct record_list *list, uint64_t offset, size_
     return next != 0 && list->records[next - 1].offset == offset ? next - 1 : list->count;
 }
 
-/* Returns the length of the name. */
-static size_t format_name(char name[COVFUN_SYMBOL_SIZE], const struct record *record, bool is_plain)
+/* The size of the name of a record's symbol, with its NUL. */
+static size_t name_size(const struct listed_record *record, bool is_plain)
 {
-    size_t length = covfun_format_symbol(name, record->reference);
-
-    if (is_plain)
-        name[--length] = '\0';
-    return length;
+    return covfun_symbol_length(record->reference) + !is_plain;
 }
 
 /* ---- symbols ---- */
@@ -94,7 +109,7 @@ struct restoring {
     struct elf_form form;
     struct symbol_kind kind;
     struct symbol_tables left;
-    struct record_list records;
+    const struct record_list *records;
     struct taken_symbol *taken;
     size_t count;
 };
@@ -107,10 +122,9 @@ static Elf64_Sym load_symbol(struct bytes table, struct elf_form form, size_t in
     return symbol;
 }
 
-static bool put_symbol(struct buffer *to, struct elf_form form, const struct symbol_kind *kind,
-                       uint32_t name, const struct record *record)
+static void put_symbol(uint8_t *entry, struct elf_form form, const struct symbol_kind *kind,
+                       uint32_t name, const struct listed_record *record)
 {
-    uint8_t entry[sizeof(Elf64_Sym)];
     uint8_t *numbers =
         entry + (form.wide ? offsetof(Elf64_Sym, st_value) : offsetof(Elf32_Sym, st_value));
     uint8_t *rest =
@@ -123,25 +137,42 @@ static bool put_symbol(struct buffer *to, struct elf_form form, const struct sym
     rest[0] = kind->info;
     rest[1] = kind->other;
     store_u16(rest + 2, kind->section, form.big_endian);
-    return buffer_append(to, entry, ELF_SIZE(form.wide, Sym));
 }
 
-/* How many of the symbols that are gone have their names before this one, of which the offset is
- * that in the original or, without their names, that in the stripped image. */
-static size_t count_before(const struct taken_symbol *taken, size_t count, uint32_t name,
-                           bool is_original)
+/* True if the name of a symbol that is gone starts before an offset in the original or, without
+ * the names that are gone, in the stripped image. */
+static bool is_before(const struct taken_symbol *taken, size_t i, uint64_t offset, bool is_original)
 {
-    size_t low = 0, high = count;
+    return taken[i].name - (is_original || i == 0 ? 0 : taken[i - 1].gone) < offset;
+}
 
+/* Names are mostly in the order of their symbols, so that few are between one and the next. */
+#define STEPS_MAX 16
+
+/* How many of the symbols that are gone have their names before this one. *last is what this was
+ * for another name: 0, or best for the one before. */
+static size_t count_before(const struct taken_symbol *taken, size_t count, uint32_t name,
+                           bool is_original, size_t *last)
+{
+    uint64_t offset = (uint64_t)name + !is_original;
+    bool is_next = *last == 0 || is_before(taken, *last - 1, offset, is_original);
+    size_t low = is_next ? *last : 0, high = count;
+
+    for (size_t steps = 0; is_next && low < high && steps < STEPS_MAX; steps++) {
+        if (is_before(taken, low, offset, is_original))
+            low++;
+        else
+            high = low;
+    }
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        uint32_t gone = is_original || middle == 0 ? 0 : taken[middle - 1].gone;
 
-        if (taken[middle].name - gone < (uint64_t)name + !is_original)
+        if (is_before(taken, middle, offset, is_original))
             low = middle + 1;
         else
             high = middle;
     }
+    *last = low;
     return low;
 }
 
@@ -157,46 +188,57 @@ static void restore_names(const struct restoring *restoring, struct buffer *to)
         uint64_t gone = i == 0 ? 0 : taken[-1].gone, next = taken->name - gone;
         char name[COVFUN_SYMBOL_SIZE];
         size_t length =
-            format_name(name, &restoring->records.records[taken->record], taken->is_plain);
+            covfun_format_symbol(name, restoring->records->records[taken->record].reference);
 
         if (bytes_slice(left, at, next - at, &part))
             buffer_append(to, part.data, (size_t)part.size);
-        buffer_append(to, name, length + 1);
+        name[length - taken->is_plain] = '\0';
+        buffer_append(to, name, length + !taken->is_plain);
         at = next;
     }
     if (bytes_slice(left, at, left.size - at, &part))
         buffer_append(to, part.data, (size_t)part.size);
 }
 
-/* False if out of memory, now or before. */
-static bool restore_symbols(const struct restoring *restoring, struct buffer *to)
+/* The next symbol of the original. Zero at the start. */
+struct place {
+    size_t index, left, taken; /* in the table, of those in the stripped image, of the others */
+    size_t before;             /* see count_before */
+};
+
+/* Writes the next symbol, but for changes of one that stayed. False at the end. */
+static bool restore_symbol(const struct restoring *restoring, struct place *place, uint8_t *entry)
 {
-    const struct taken_symbol *taken = restoring->taken;
-    size_t entry_size = ELF_SIZE(restoring->form.wide, Sym), next = 0, from = 0;
-    size_t left = (size_t)(restoring->left.symbols.size / entry_size);
+    const struct taken_symbol *taken = restoring->taken + place->taken;
+    size_t size = ELF_SIZE(restoring->form.wide, Sym);
+    uint32_t name;
 
-    for (size_t i = 0; from < left || next < restoring->count; i++) {
-        const uint8_t *entry = restoring->left.symbols.data + from * entry_size;
-        uint32_t name;
-        size_t before;
-
-        if (next < restoring->count && taken[next].index == i) {
-            put_symbol(to, restoring->form, &restoring->kind, taken[next].name,
-                       &restoring->records.records[taken[next].record]);
-            next++;
-            continue;
-        }
-        /* The recipe puts a symbol behind the end. */
-        if (from++ == left)
-            break;
+    if (place->taken < restoring->count && taken->index == place->index) {
+        put_symbol(entry, restoring->form, &restoring->kind, taken->name,
+                   &restoring->records->records[taken->record]);
+        place->taken++;
+    } else {
+        /* Also if the recipe puts a symbol behind the end. */
+        if (place->left == restoring->left.symbols.size / size)
+            return false;
+        memcpy(entry, restoring->left.symbols.data + place->left++ * size, size);
         name = load_u32(entry, restoring->form.big_endian);
-        before = count_before(taken, restoring->count, name, false);
-        if (before != 0)
-            name += taken[before - 1].gone;
-        if (buffer_append(to, entry, entry_size))
-            store_u32(to->data + to->size - entry_size, name, restoring->form.big_endian);
+        if (count_before(restoring->taken, restoring->count, name, false, &place->before) != 0)
+            name += restoring->taken[place->before - 1].gone;
+        store_u32(entry, name, restoring->form.big_endian);
     }
-    return !to->failed;
+    place->index++;
+    return true;
+}
+
+static void restore_symbols(const struct restoring *restoring, struct buffer *to)
+{
+    size_t size = ELF_SIZE(restoring->form.wide, Sym);
+    uint8_t entry[sizeof(Elf64_Sym)];
+    struct place place = {0};
+
+    while (restore_symbol(restoring, &place, entry))
+        buffer_append(to, entry, size);
 }
 
 /* Appends both tables, but for the changes of what stayed. False if out of memory. */
@@ -214,17 +256,18 @@ static bool restore_tables(const struct restoring *restoring, bool names_are_fir
 /* ---- taking out ---- */
 
 /* Fills in what is known of a symbol that may go; false if it is another one. */
-static bool match_symbol(const struct symbol_cut *cut, const struct record_list *list,
-                         const Elf64_Sym *symbol, struct taken_symbol *taken)
+static bool match_symbol(const struct symbol_cut *cut, const Elf64_Sym *symbol,
+                         struct taken_symbol *taken)
 {
+    const struct record_list *list = &cut->records;
     struct bytes names = cut->old.names;
     char name[COVFUN_SYMBOL_SIZE];
     size_t number, length;
 
-    if (symbol->st_shndx != cut->records.section || symbol->st_name == 0 ||
+    if (symbol->st_shndx != cut->section || symbol->st_name == 0 ||
         names.data[symbol->st_name - 1] != '\0')
         return false;
-    number = find_record(list, symbol->st_value - cut->records.address,
+    number = find_record(list, symbol->st_value - cut->address,
                          cut->count == 0 ? 0 : cut->taken[cut->count - 1].record + 1);
     if (number == list->count || symbol->st_size != list->records[number].size ||
         number > UINT32_MAX)
@@ -242,13 +285,12 @@ static bool match_symbol(const struct symbol_cut *cut, const struct record_list 
 
 static uint64_t name_end(const struct symbol_cut *cut, const struct taken_symbol *taken)
 {
-    return taken->name + strlen((const char *)cut->old.names.data + taken->name) + 1;
+    return taken->name + name_size(&cut->records.records[taken->record], taken->is_plain);
 }
 
 /* Lists the symbols that may go, and marks the starts of the names of all others in `used`, a bit
  * for each byte of the names. Not sound if a name is not in the table. */
-static bool list_symbols(struct symbol_cut *cut, const struct record_list *list, uint8_t *used,
-                         bool *is_sound)
+static bool list_symbols(struct symbol_cut *cut, uint8_t *used, bool *is_sound)
 {
     size_t count = (size_t)(cut->old.symbols.size / ELF_SIZE(cut->form.wide, Sym));
     uint64_t end = 0;
@@ -261,7 +303,7 @@ static bool list_symbols(struct symbol_cut *cut, const struct record_list *list,
         *is_sound = symbol.st_name < cut->old.names.size;
         if (!*is_sound)
             break;
-        if (!match_symbol(cut, list, &symbol, &taken) || symbol.st_name < end ||
+        if (!match_symbol(cut, &symbol, &taken) || symbol.st_name < end ||
             (cut->count != 0 && (symbol.st_info != cut->info || symbol.st_other != cut->other))) {
             used[symbol.st_name / 8] |= (uint8_t)(1u << symbol.st_name % 8);
             continue;
@@ -285,14 +327,12 @@ static void drop_shared(struct symbol_cut *cut, const uint8_t *used)
 
     for (size_t i = 0; i < cut->count; i++) {
         struct taken_symbol taken = cut->taken[i];
-        uint64_t end = name_end(cut, &taken);
-        bool is_used = false;
+        size_t size = (size_t)(name_end(cut, &taken) - taken.name);
+        uint64_t starts = load_u64(used + taken.name / 8, false) >> taken.name % 8;
 
-        for (uint64_t at = taken.name; at < end; at++)
-            is_used |= (used[at / 8] >> at % 8 & 1) != 0;
-        if (is_used)
+        if ((starts & ((UINT64_C(1) << size) - 1)) != 0)
             continue;
-        gone += (uint32_t)(end - taken.name);
+        gone += (uint32_t)size;
         taken.gone = gone;
         cut->taken[count++] = taken;
     }
@@ -303,9 +343,12 @@ static void drop_shared(struct symbol_cut *cut, const uint8_t *used)
 static void make_tables(struct symbol_cut *cut)
 {
     size_t entry_size = ELF_SIZE(cut->form.wide, Sym), from = 0, next = 0;
-    size_t count = (size_t)(cut->old.symbols.size / entry_size);
+    size_t count = (size_t)(cut->old.symbols.size / entry_size), before = 0;
     const struct taken_symbol *taken = cut->taken;
 
+    if (!buffer_reserve(&cut->symbols, (count - cut->count) * entry_size) ||
+        !buffer_reserve(&cut->names, (size_t)cut->old.names.size - taken[cut->count - 1].gone))
+        return;
     for (size_t i = 0; i < cut->count; i++) {
         buffer_append(&cut->names, cut->old.names.data + from, taken[i].name - from);
         from = (size_t)name_end(cut, &taken[i]);
@@ -314,14 +357,12 @@ static void make_tables(struct symbol_cut *cut)
     for (size_t i = 0; i < count; i++) {
         const uint8_t *entry = cut->old.symbols.data + i * entry_size;
         uint32_t name = load_u32(entry, cut->form.big_endian);
-        size_t before;
 
         if (next < cut->count && taken[next].index == i) {
             next++;
             continue;
         }
-        before = count_before(taken, cut->count, name, true);
-        if (before != 0)
+        if (count_before(taken, cut->count, name, true, &before) != 0)
             name -= taken[before - 1].gone;
         if (buffer_append(&cut->symbols, entry, entry_size))
             store_u32(cut->symbols.data + cut->symbols.size - entry_size, name,
@@ -330,28 +371,27 @@ static void make_tables(struct symbol_cut *cut)
 }
 
 bool symbol_cut_make(struct symbol_cut *cut, struct elf_form form,
-                     const struct symbol_tables *tables, const struct symbol_records *records)
+                     const struct symbol_tables *tables)
 {
-    struct record_list list = {0};
-    uint8_t *used = calloc((size_t)(tables->names.size / 8 + 1), 1);
+    uint8_t *used = calloc((size_t)(tables->names.size / 8 + sizeof(uint64_t)), 1);
     bool is_sound = true, done;
 
-    *cut = (struct symbol_cut){.form = form, .records = *records, .old = *tables};
-    done = used != NULL && list_records(&list, records->content, form.big_endian) &&
-           list_symbols(cut, &list, used, &is_sound);
+    cut->form = form;
+    cut->old = *tables;
+    done = used != NULL && list_symbols(cut, used, &is_sound);
     if (!done || !is_sound)
         cut->count = 0;
     else
         drop_shared(cut, used);
     if (cut->count != 0)
         make_tables(cut);
-    free(list.records);
     free(used);
     return done && !cut->symbols.failed && !cut->names.failed;
 }
 
 void symbol_cut_free(struct symbol_cut *cut)
 {
+    record_list_free(&cut->records);
     free(cut->taken);
     buffer_free(&cut->symbols);
     buffer_free(&cut->names);
@@ -376,23 +416,21 @@ bool symbol_cut_stays(const struct symbol_cut *cut, size_t index, size_t *new_in
 
 /* ---- the recipe ---- */
 
-/* Appends the parts in which the symbols, at `position` in both tables, differ from what is made
- * without them. */
-static void append_changes(struct bytes made, struct bytes old, uint64_t position,
-                           struct buffer *recipe)
+/* Appends the parts in which a symbol, at `position` in both tables, differs from what is made
+ * without them. *end is the end of the last part before. */
+static void append_changes(const uint8_t *made, const uint8_t *old, size_t size, uint64_t position,
+                           uint64_t *end, struct buffer *recipe)
 {
-    uint64_t end = 0;
-
-    for (uint64_t at = 0, next; at < old.size; at = next) {
+    for (size_t at = 0, next; at < size; at = next) {
         next = at + 1;
-        if (made.data[at] == old.data[at])
+        if (made[at] == old[at])
             continue;
-        for (uint64_t j = next; j < old.size && j - next < CHANGE_GAP; j++)
-            next = made.data[j] == old.data[j] ? next : j + 1;
-        buffer_append_uleb128(recipe, position + at - end);
+        for (size_t j = next; j < size && j - next < CHANGE_GAP; j++)
+            next = made[j] == old[j] ? next : j + 1;
+        buffer_append_uleb128(recipe, position + at - *end);
         buffer_append_uleb128(recipe, next - at);
-        buffer_append(recipe, old.data + at, (size_t)(next - at));
-        end = position + next;
+        buffer_append(recipe, old + at, next - at);
+        *end = position + next;
     }
 }
 
@@ -401,15 +439,18 @@ bool symbol_cut_encode(const struct symbol_cut *cut, uint64_t symbols_offset, ui
 {
     struct restoring restoring = {
         .form = cut->form,
-        .kind = {cut->records.address, (uint16_t)cut->records.section, cut->info, cut->other},
+        .kind = {cut->address, (uint16_t)cut->section, cut->info, cut->other},
+        .records = &cut->records,
         .left = {buffer_view(&cut->symbols), buffer_view(&cut->names)},
         .taken = cut->taken,
         .count = cut->count,
     };
     uint64_t position = names_offset < symbols_offset ? cut->old.names.size : 0;
-    uint64_t index = 0, record = 0, name = 0;
-    struct buffer made = {0};
-    bool done;
+    uint64_t index = 0, record = 0, name = 0, end = 0;
+    size_t size = ELF_SIZE(cut->form.wide, Sym);
+    const uint8_t *old = cut->old.symbols.data;
+    uint8_t made[sizeof(Elf64_Sym)];
+    struct place place = {0};
 
     buffer_append_uleb128(recipe, cut->old.symbols.size + cut->old.names.size);
     buffer_append_uleb128(recipe, symbols_offset);
@@ -431,14 +472,12 @@ bool symbol_cut_encode(const struct symbol_cut *cut, uint64_t symbols_offset, ui
         record = taken->record + UINT64_C(1);
         name = name_end(cut, taken);
     }
-    done = list_records(&restoring.records, cut->records.content, cut->form.big_endian) &&
-           restore_symbols(&restoring, &made);
     /* The names will be what they were: each one that goes was compared. */
-    if (done)
-        append_changes(buffer_view(&made), cut->old.symbols, position, recipe);
-    free(restoring.records.records);
-    buffer_free(&made);
-    return done && !recipe->failed;
+    for (; restore_symbol(&restoring, &place, made); old += size, position += size) {
+        if (memcmp(made, old, size) != 0)
+            append_changes(made, old, size, position, &end, recipe);
+    }
+    return !recipe->failed;
 }
 
 uint64_t symbol_recipe_size(struct bytes recipe)
@@ -455,7 +494,6 @@ uint64_t symbol_recipe_size(struct bytes recipe)
 static bool read_taken(struct cursor *at, uint64_t more, struct restoring *restoring)
 {
     uint64_t count = cursor_uleb128(at), index = 0, record = 0, name = 0, gone = 0;
-    char text[COVFUN_SYMBOL_SIZE];
 
     if (count > more / ELF_SIZE(restoring->form.wide, Sym)) {
         cursor_spoil(at);
@@ -472,13 +510,13 @@ static bool read_taken(struct cursor *at, uint64_t more, struct restoring *resto
         code = cursor_uleb128(at);
         record += unzigzag(code >> 1);
         name += cursor_uleb128(at);
-        if (index > UINT32_MAX || name > UINT32_MAX || record >= restoring->records.count) {
+        if (index > UINT32_MAX || name > UINT32_MAX || record >= restoring->records->count) {
             cursor_spoil(at);
             break;
         }
         *taken = (struct taken_symbol){(uint32_t)index++, (uint32_t)record, (uint32_t)name, 0,
                                        (code & 1) != 0};
-        length = format_name(text, &restoring->records.records[record++], taken->is_plain) + 1;
+        length = name_size(&restoring->records->records[record++], taken->is_plain);
         name += length;
         gone += length;
         taken->gone = (uint32_t)gone;
@@ -509,11 +547,11 @@ static void apply_changes(struct cursor *at, struct buffer *tables, size_t start
 }
 
 bool symbol_recipe_apply(struct bytes recipe, struct elf_form form, struct bytes stripped,
-                         struct bytes records, uint64_t limit, const char *name,
+                         const struct record_list *records, uint64_t limit, const char *name,
                          struct buffer *tables, struct error *error)
 {
     struct cursor at = cursor_open(recipe, false, false);
-    struct restoring restoring = {.form = form};
+    struct restoring restoring = {.form = form, .records = records};
     uint64_t size = cursor_uleb128(&at), offsets[2], sizes[2], left;
     size_t start = tables->size;
     bool has_memory = true;
@@ -535,13 +573,12 @@ bool symbol_recipe_apply(struct bytes recipe, struct elf_form form, struct bytes
     if (!at.bad && !memory_limit_allows(limit, size - left, name, ".symtab", error))
         return false;
     if (!at.bad)
-        has_memory = list_records(&restoring.records, records, form.big_endian) &&
-                     read_taken(&at, size - left, &restoring);
+        has_memory = read_taken(&at, size - left, &restoring);
     if (!at.bad && has_memory)
-        has_memory = restore_tables(&restoring, offsets[1] < offsets[0], tables);
+        has_memory = buffer_reserve(tables, (size_t)size) &&
+                     restore_tables(&restoring, offsets[1] < offsets[0], tables);
     if (!at.bad && has_memory)
         apply_changes(&at, tables, start);
-    free(restoring.records.records);
     free(restoring.taken);
     if (!has_memory)
         return error_out_of_memory(error, name, size);

@@ -264,16 +264,35 @@ bool covfun_append(struct buffer *section, const struct covfun_record *record, b
     return buffer_append(section, record->mapping.data, (size_t)record->mapping.size);
 }
 
+/* The eight hexadecimal digits of a number, the first one in the lowest byte. */
+static uint64_t hexadecimal(uint32_t number)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    uint64_t digits = number;
+
+    digits = (digits << 32 | digits >> 16) & UINT64_C(0x0000ffff0000ffff);
+    digits = (digits << 16 | digits >> 8) & UINT64_C(0x00ff00ff00ff00ff);
+    digits = (digits << 8 | digits >> 4) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    /* Those from 10 on are letters. */
+    return digits + ones * '0' + ((digits + ones * 6) >> 4 & ones) * ('A' - '0' - 10);
+}
+
+size_t covfun_symbol_length(uint64_t name_reference)
+{
+    return COVFUN_SYMBOL_SIZE - 1 - (size_t)__builtin_clzll(name_reference | 1) / 4;
+}
+
 size_t covfun_format_symbol(char name[COVFUN_SYMBOL_SIZE], uint64_t name_reference)
 {
-    static const char digits[] = "0123456789ABCDEF", start[] = "__covrec_";
-    int shift = (63 - __builtin_clzll(name_reference | 1)) / 4 * 4;
-    size_t length = sizeof(start) - 1;
+    static const char start[] = "__covrec_";
+    size_t length = covfun_symbol_length(name_reference), front = sizeof(start) - 1;
+    uint8_t digits[2 * 16] = {0}; /* so that the same number of bytes is copied always */
 
-    memcpy(name, start, length);
-    for (; shift >= 0; shift -= 4)
-        name[length++] = digits[name_reference >> shift & 15];
-    name[length++] = 'u';
+    store_u64(digits, hexadecimal((uint32_t)(name_reference >> 32)), false);
+    store_u64(digits + 8, hexadecimal((uint32_t)name_reference), false);
+    memcpy(name, start, front);
+    memcpy(name + front, digits + (COVFUN_SYMBOL_SIZE - 1 - length), 16);
+    name[length - 1] = 'u';
     name[length] = '\0';
     return length;
 }

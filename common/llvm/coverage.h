@@ -129,9 +129,11 @@ void covfun_store_header(uint8_t to[COVFUN_HEADER_SIZE], const struct covfun_rec
 bool covfun_append(struct buffer *section, const struct covfun_record *record, bool big_endian);
 
 /* Writes the name of the symbol of a function's records, and of their group: __covrec_, the NameRef
- * in hexadecimal, and "u", which those of functions that are not used lack. Returns its length. */
+ * in hexadecimal, and "u", which those of functions that are not used lack. Returns its length,
+ * which covfun_symbol_length tells, too. */
 #define COVFUN_SYMBOL_SIZE sizeof("__covrec_0123456789ABCDEFu")
 size_t covfun_format_symbol(char name[COVFUN_SYMBOL_SIZE], uint64_t name_reference);
+size_t covfun_symbol_length(uint64_t name_reference);
 
 /* The start of a mapping: the numbers of its files. `rest` begins with the expressions. */
 struct covfun_files {

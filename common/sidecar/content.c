@@ -32,6 +32,9 @@
 /* The contents of a base that are kept for the next delta, in bytes. */
 #define ROOM ((uint64_t)64 << 20)
 
+/* Bytes that are passed on at a time: pages of a mapped file do not pile up. */
+#define PIECE_SIZE ((uint64_t)1 << 20)
+
 /* Bytes of a zstd frame that are decompressed at a time. */
 #define STREAM_STEP ((size_t)256 << 10)
 
@@ -87,7 +90,7 @@ static bool is_as_proved(const struct section *section, const struct proved_sect
 }
 
 /* What was shown to come back is known, if all is as it was then: forms need other sections. */
-static void use_proved(const struct sidecar *sidecar, const struct proved_sections *proved)
+static void use_proved(struct sidecar *sidecar, const struct proved_sections *proved)
 {
     static const struct digest nothing;
 
@@ -106,6 +109,7 @@ static void use_proved(const struct sidecar *sidecar, const struct proved_sectio
         if (form_of(&sidecar->sections[i]) != NULL)
             set_known(sidecar, kind, proved->kinds[kind].content);
     }
+    sidecar->image = proved->image;
 }
 
 void sidecar_help_restore(struct sidecar *sidecar, unsigned threads,
@@ -656,9 +660,13 @@ bool section_stream_pass(struct section_stream *stream, uint64_t offset, uint64_
     bool done = stream_skip(stream, offset - (stream->section->size - stream->left));
 
     while (done && size != 0) {
+        const struct input *image = stream->sidecar->image;
         struct bytes part = {0};
 
-        done = stream_take(stream, size, &part) && sink(context, part, stream->error);
+        done = stream_take(stream, size < PIECE_SIZE ? size : PIECE_SIZE, &part) &&
+               sink(context, part, stream->error);
+        if (image != NULL)
+            input_drop_pages(image, part);
         size -= part.size;
     }
     return done;

@@ -4,8 +4,10 @@
  * The inverse edit script says what to copy from the stripped image and what to take from the
  * sections, each in ascending order. So everything is processed as streams, and the memory needed
  * does not depend on the size of the image, only on that of the largest section in a compact form,
- * and of the symbol tables, if symbols went (edit/symbols.h).
+ * and of the symbol tables, if symbols went (edit/symbols.h); the records that these need are
+ * listed while their section passes.
  */
+#include "common/base/memory_limit.h"
 #include "common/edit/edit.h"
 #include "common/edit/symbols.h"
 #include "common/elf_file/elf_file.h"
@@ -34,6 +36,8 @@ struct restorer {
     void *context;
     struct digest_stream digest; /* of the output so far */
     struct section_stream *streams[SECTION_KIND_MAX + 1];
+    const struct section *covfun; /* with the records of symbols; NULL: no symbols went */
+    struct record_list records;
     struct buffer tables; /* the symbol tables, once they are made */
     struct error *error;
 };
@@ -65,6 +69,20 @@ static bool produce_stripped(struct restorer *restorer, uint64_t offset, uint64_
     return true;
 }
 
+/* A bytes_sink: adds to the list of records. */
+static bool list_records(void *context, struct bytes piece, struct error *error)
+{
+    struct restorer *restorer = context;
+
+    return record_list_add(&restorer->records, piece) ||
+           error_out_of_memory(error, restorer->sidecar->name, restorer->covfun->size);
+}
+
+static bool produce_records(void *context, struct bytes piece, struct error *error)
+{
+    return list_records(context, piece, error) && produce(context, piece, error);
+}
+
 /* Produces a part of a section. Its stream is opened at its first use and closed after its last
  * byte, because a stream needs a few MiB and sections are mostly used one after the other. */
 static bool produce_section(struct restorer *restorer, const struct inverse_step *step)
@@ -72,12 +90,13 @@ static bool produce_section(struct restorer *restorer, const struct inverse_step
     const struct section *section =
         sidecar_find(restorer->sidecar, (enum section_kind)step->source);
     struct section_stream **stream = &restorer->streams[step->source];
+    bool is_listed = section == restorer->covfun && restorer->records.added == step->source_offset;
 
     if (*stream == NULL)
         *stream = section_stream_open(restorer->sidecar, section, restorer->error);
     /* inverse_next has checked the order. */
-    if (*stream == NULL ||
-        !section_stream_pass(*stream, step->source_offset, step->insert, produce, restorer))
+    if (*stream == NULL || !section_stream_pass(*stream, step->source_offset, step->insert,
+                                                is_listed ? produce_records : produce, restorer))
         return false;
     if (step->source_offset + step->insert == section->size) {
         section_stream_close(*stream);
@@ -86,27 +105,46 @@ static bool produce_section(struct restorer *restorer, const struct inverse_step
     return true;
 }
 
+/* Starts the list of the records that symbols tell of, which takes less memory than these. */
+static bool start_records(struct restorer *restorer)
+{
+    const struct sidecar *sidecar = restorer->sidecar;
+
+    restorer->covfun = sidecar_find(sidecar, SECTION_LINKED_COVFUN);
+    if (restorer->covfun == NULL)
+        restorer->covfun = sidecar_find(sidecar, SECTION_COVFUN);
+    record_list_start(&restorer->records, restorer->covfun == NULL ? 0 : restorer->covfun->size,
+                      sidecar->facts.elf_data == ELFDATA2MSB);
+    return memory_limit_allows(sidecar->memory_limit, restorer->records.size, sidecar->name,
+                               "the section of the records", restorer->error);
+}
+
+/* Reads the records, if they have not all passed. */
+static bool complete_records(struct restorer *restorer)
+{
+    if (restorer->records.added == restorer->records.size)
+        return true;
+    record_list_free(&restorer->records);
+    return start_records(restorer) &&
+           sidecar_stream_section(restorer->sidecar, restorer->covfun, list_records, restorer,
+                                  restorer->error);
+}
+
 /* Produces a part of the symbol tables, which are made at its first use. */
 static bool produce_tables(struct restorer *restorer, const struct inverse *inverse,
                            const struct inverse_step *step)
 {
     const struct sidecar *sidecar = restorer->sidecar;
     const struct sidecar_facts *facts = &sidecar->facts;
-    const struct section *section = sidecar_find(sidecar, SECTION_LINKED_COVFUN);
-    struct bytes records = {0}, part;
-    struct buffer loaded = {0};
+    struct bytes part;
     bool done = true;
 
-    if (section == NULL)
-        section = sidecar_find(sidecar, SECTION_COVFUN);
-    if (restorer->tables.size == 0) {
-        done = (section == NULL ||
-                sidecar_view_section(sidecar, section, &loaded, &records, restorer->error)) &&
+    if (restorer->tables.size == 0)
+        done = complete_records(restorer) &&
                symbol_recipe_apply(inverse->recipe, elf_form_of(facts->elf_class, facts->elf_data),
-                                   restorer->stripped->bytes, records, sidecar->memory_limit,
-                                   sidecar->name, &restorer->tables, restorer->error);
-        buffer_free(&loaded);
-    }
+                                   restorer->stripped->bytes, &restorer->records,
+                                   sidecar->memory_limit, sidecar->name, &restorer->tables,
+                                   restorer->error);
     return done &&
            bytes_slice(buffer_view(&restorer->tables), step->source_offset, step->insert, &part) &&
            produce(restorer, part, restorer->error);
@@ -121,6 +159,7 @@ static bool run_inverse(struct restorer *restorer)
     uint64_t position = 0;
     bool done = load_inverse(sidecar, &encoded, &inverse, restorer->error);
 
+    done = done && (inverse.recipe.size == 0 || start_records(restorer));
     while (done && inverse_next(&inverse, &step)) {
         done = produce_stripped(restorer, position, step.keep);
         position += step.keep + step.drop;
@@ -176,6 +215,7 @@ bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped
     done = run_inverse(&restorer);
     for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++)
         section_stream_close(restorer.streams[kind]);
+    record_list_free(&restorer.records);
     buffer_free(&restorer.tables);
     if (done) {
         found = digest_stream_finish(&restorer.digest);

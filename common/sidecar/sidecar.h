@@ -159,6 +159,8 @@ struct proved_section {
 
 struct proved_sections {
     struct proved_section kinds[SECTION_KIND_MAX + 1];
+    const struct input
+        *image; /* if not NULL: contents are in it, and pages are dropped after use */
 };
 
 /* What was made for a sidecar, for those that are read after it, and what was read of sidecars that
@@ -209,8 +211,9 @@ struct sidecar {
     struct sidecar_part parts[SECTION_KIND_MAX + 1]; /* of a delta, by kind */
     struct sidecar_bases *bases, *own_bases;         /* where a delta finds its base */
     uint64_t memory_limit, work_limit;               /* in bytes: see sidecar_limit_memory */
-    uint64_t claimed; /* the size of all that has to be decoded, in bytes */
-    unsigned threads; /* see sidecar_help_restore */
+    uint64_t claimed;          /* the size of all that has to be decoded, in bytes */
+    unsigned threads;          /* see sidecar_help_restore */
+    const struct input *image; /* of what was proved; may be NULL */
     struct sidecar_cache *cache;
     struct sidecar_memo *memo; /* may be NULL; must outlive the sidecar, or its use */
     struct input input;        /* the bytes, if the sidecar owns them */
@@ -378,6 +381,8 @@ bool sidecar_code_note(struct sidecar *sidecar, struct coder *coder, struct erro
 
 /* The same contents and options always give the same bytes, whatever the number of threads. */
 
+struct edit_script;
+
 struct sidecar_source {
     struct sidecar_facts facts;
     const char *image_name; /* file name without directory: a label for people */
@@ -388,7 +393,8 @@ struct sidecar_source {
     /* Of these, the sections that do not go and have a reason for that are told. */
     const struct section *kept;
     size_t kept_count;
-    struct bytes inverse;      /* from inverse_encode */
+    struct bytes inverse;             /* from inverse_encode, or */
+    const struct edit_script *script; /* what it is to be made of; NULL: it is there */
     const struct input *image; /* pages of it are released after use; NULL if it is not mapped */
 };
 

@@ -8,9 +8,11 @@
 
 #include <string.h>
 
+#include "common/base/array.h"
 #include "common/codec/codec.h"
 #include "common/codec/names/names.h"
 #include "common/codec/zstd.h"
+#include "common/edit/edit.h"
 #include "common/elf_file/elf_file.h"
 
 /* Each thread needs memory for its own tables, so there is at most one for this many bytes. That
@@ -34,6 +36,14 @@ struct encoder {
 
 /* ---- compact forms ---- */
 
+static void block_consumed(void *context, struct bytes block)
+{
+    const struct encoder *encoder = context;
+
+    if (encoder->source->image != NULL)
+        input_drop_pages(encoder->source->image, block);
+}
+
 /* Encodes a section, for which `names` have the names that were encoded before it, and has the
  * sections that are encoded after it use it. */
 static bool encode_section(struct encoder *encoder, struct section *section,
@@ -45,7 +55,7 @@ static bool encode_section(struct encoder *encoder, struct section *section,
     struct buffer *encoded = &encoder->stored.bytes[kind];
     bool fits;
 
-    section->digest = digest_of(section->content);
+    section->digest = input_digest_of(encoder->source->image, section->content);
     if (kind == SECTION_DATA)
         context->data = section->content;
     else if (kind == SECTION_COVMAP)
@@ -95,7 +105,10 @@ static bool encode_sections(struct encoder *encoder)
     bool done = true;
 
     context.decoded = &names;
-    encoder->codec = (struct codec_options){.level = options->level, .threads = options->threads};
+    encoder->codec = (struct codec_options){.level = options->level,
+                                            .threads = options->threads,
+                                            .consumed = block_consumed,
+                                            .context = encoder};
     for (size_t i = 0; done && i < sizeof(order) / sizeof(order[0]); i++) {
         for (size_t k = 0; done && k < encoder->told.section_count; k++) {
             struct section *section = &encoder->told.sections[k];
@@ -105,6 +118,7 @@ static bool encode_sections(struct encoder *encoder)
         }
     }
     names_free(&names);
+    memory_trim();
     return done;
 }
 
@@ -137,7 +151,7 @@ static bool compress_section(struct encoder *encoder, struct section *section)
     }
     encoder->stored.types[section->kind] = ELFCOMPRESS_ZSTD;
     digest_stream_start(&encoder->digest);
-    if (!codec_compress(section->content, &encoder->codec, content_consumed, encoder, encoder->name,
+    if (!codec_compress(section->content, &encoder->codec, encoder->name,
                         &encoder->stored.bytes[section->kind], encoder->error))
         return false;
     section->digest = digest_stream_finish(&encoder->digest);
@@ -153,15 +167,35 @@ static bool compress_sections(struct encoder *encoder)
     for (size_t i = 0; i < told->section_count; i++)
         content += told->sections[i].content.size;
     threads = content / CONTENT_PER_THREAD + 1;
-    encoder->codec.level = encoder->options->level;
-    encoder->codec.threads =
-        encoder->options->threads < threads ? encoder->options->threads : (unsigned)threads;
+    encoder->codec = (struct codec_options){.level = encoder->options->level,
+                                            .threads = encoder->options->threads < threads
+                                                           ? encoder->options->threads
+                                                           : (unsigned)threads,
+                                            .consumed = content_consumed,
+                                            .context = encoder};
     for (size_t i = 0; done && i < told->section_count; i++) {
         struct section *section = &told->sections[i];
 
         done = !section_is_stored(section) || compress_section(encoder, section);
     }
-    return done && compress_section(encoder, &told->inverse);
+    return done;
+}
+
+/* Compresses the inverse script, which is made just for that, since it can be large. */
+static bool compress_inverse(struct encoder *encoder)
+{
+    const struct sidecar_source *source = encoder->source;
+    struct section *inverse = &encoder->told.inverse;
+    struct buffer made = {0};
+    bool done = source->script == NULL ||
+                inverse_encode(source->script, source->image->bytes, source->sections,
+                               source->section_count, source->image->path, &made, encoder->error);
+
+    inverse->content = source->script == NULL ? source->inverse : buffer_view(&made);
+    inverse->size = inverse->content.size;
+    done = done && compress_section(encoder, inverse);
+    buffer_free(&made);
+    return done;
 }
 
 /* ---- the file ---- */
@@ -347,10 +381,7 @@ bool sidecar_write(const struct sidecar_source *source, const struct sidecar_wri
         .source = source,
         .options = options,
         .name = output->path,
-        .told = {.name = output->path,
-                 .image_name = source->image_name,
-                 .facts = source->facts,
-                 .inverse = {.size = source->inverse.size, .content = source->inverse}},
+        .told = {.name = output->path, .image_name = source->image_name, .facts = source->facts},
         .error = error};
     struct sidecar *told = &encoder.told;
     bool done = source->section_count <= SECTION_KIND_MAX && source->kept_count <= SECTION_KIND_MAX;
@@ -366,7 +397,7 @@ bool sidecar_write(const struct sidecar_source *source, const struct sidecar_wri
     if (!done || !is_sound(told))
         return sections_misfit(output, error);
     done = (options->portable || encode_sections(&encoder)) && compress_sections(&encoder) &&
-           sidecar_write_stored(told, &encoder.stored, output, error);
+           compress_inverse(&encoder) && sidecar_write_stored(told, &encoder.stored, output, error);
     for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
         buffer_free(&encoder.stored.bytes[kind]);
     return done;

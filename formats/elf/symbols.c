@@ -221,6 +221,17 @@ bool elf_symbols_find(struct elf_state *state, struct error *error)
 
 /* ---- all functions ---- */
 
+/* Most symbols are of counters and records. */
+static void skip_objects(const struct elf_image *image, struct symbol_walk *walk)
+{
+    uint64_t sym = image->sizes.sym;
+    uint64_t info = image->elf.wide ? offsetof(Elf64_Sym, st_info) : offsetof(Elf32_Sym, st_info);
+
+    while (walk->symbols.size >= sym && walk->at <= walk->symbols.size - sym &&
+           ELF64_ST_TYPE(walk->symbols.data[walk->at + info]) == STT_OBJECT)
+        walk->at += sym;
+}
+
 bool elf_functions_next(const struct planning *planning, struct symbol_walk *walk,
                         struct image_symbol *function)
 {
@@ -234,7 +245,8 @@ bool elf_functions_next(const struct planning *planning, struct symbol_walk *wal
             return false;
         elf_symbols_open(image, table, walk);
     }
-    while (elf_symbols_next(image, walk, &symbol)) {
+    for (skip_objects(image, walk); elf_symbols_next(image, walk, &symbol);
+         skip_objects(image, walk)) {
         unsigned type = ELF64_ST_TYPE(symbol.st_info);
 
         /* Functions written in assembly may have no type. */
@@ -413,11 +425,30 @@ static bool has_tables_for_itself(const struct elf_image *image, size_t table)
            image->shdrs[names].sh_type == SHT_STRTAB && image->shnum < SHN_LORESERVE;
 }
 
+/* Lists the records, and releases their pages. False if out of memory. */
+static bool list_records(struct elf_state *state, const struct section *section)
+{
+    const struct input *input = state->image.input;
+    struct record_list *list = &state->symbol_cut.records;
+    bool done = true;
+
+    record_list_start(list, section->size, state->image.machine->big_endian);
+    while (done && list->added < section->size) {
+        uint64_t offset = section->offset + list->added, left = section->size - list->added;
+        struct bytes piece = {0};
+
+        bytes_slice(input->bytes, offset, left < PIECE_SIZE ? left : PIECE_SIZE, &piece);
+        done = record_list_add(list, piece);
+        input_drop_pages(input, piece);
+    }
+    return done;
+}
+
 bool elf_symbols_cut(struct elf_state *state)
 {
     const struct elf_image *image = &state->image;
     const struct section *section = image_plan_section(state->base.plan, SECTION_COVFUN);
-    struct symbol_records records = {.section = state->base.section_index[SECTION_COVFUN]};
+    struct symbol_cut *cut = &state->symbol_cut;
     struct symbol_tables tables;
     size_t table = elf_symbol_table(image);
     const char *name;
@@ -427,8 +458,8 @@ bool elf_symbols_cut(struct elf_state *state)
         return true;
     state->symbols = table;
     state->names = image->shdrs[table].sh_link;
-    records.address = image->shdrs[records.section].sh_addr;
-    records.content = elf_section_bytes(image, records.section);
+    cut->section = state->base.section_index[SECTION_COVFUN];
+    cut->address = image->shdrs[cut->section].sh_addr;
     tables = (struct symbol_tables){elf_section_bytes(image, table),
                                     elf_section_bytes(image, state->names)};
     if (((image->shdrs[table].sh_flags | image->shdrs[state->names].sh_flags) &
@@ -438,5 +469,5 @@ bool elf_symbols_cut(struct elf_state *state)
         elf_why_shared(image, table, &name) != NULL ||
         elf_why_shared(image, state->names, &name) != NULL)
         return true;
-    return symbol_cut_make(&state->symbol_cut, elf_form(image), &tables, &records);
+    return list_records(state, section) && symbol_cut_make(cut, elf_form(image), &tables);
 }

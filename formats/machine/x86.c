@@ -35,6 +35,7 @@
 #include "formats/machine/machine.h"
 
 #include <elf.h>
+#include <limits.h>
 #include <string.h>
 
 static bool is_64_bit(const struct code *code)
@@ -474,6 +475,7 @@ struct upper_halves {
 
 struct stretch {
     struct upper_halves halves[HALVES_MAX];
+    size_t count;
     bool is_blind; /* the check cannot be used: every place may refer */
 };
 
@@ -496,23 +498,42 @@ static struct stretch stretch_start(const struct operand_search *search, uint64_
     struct stretch stretch = {.is_blind = HOST_IS_BIG_ENDIAN || target->size > INT32_MAX};
 
     /* Relative to the next instruction; an address; relative to a base. */
-    for (size_t i = 0; i < HALVES_MAX; i++)
-        stretch.halves[i] =
-            upper_halves_of(first - around - last, size + 2 * around + (uint32_t)(end - place) - 1);
+    stretch.halves[stretch.count++] =
+        upper_halves_of(first - around - last, size + 2 * around + (uint32_t)(end - place) - 1);
     if (target->absolute)
-        stretch.halves[1] = upper_halves_of(first, size);
+        stretch.halves[stretch.count++] = upper_halves_of(first, size);
     for (size_t i = 0; i < 2; i++) {
-        if (search->bases[i] != 0)
-            stretch.halves[2 + i] = upper_halves_of(first - (uint32_t)search->bases[i], size);
+        if (search->bases[i] != 0 && (i == 0 || search->bases[i] != search->bases[0]))
+            stretch.halves[stretch.count++] =
+                upper_halves_of(first - (uint32_t)search->bases[i], size);
     }
     return stretch;
 }
 
-/* Skips blocks in which no place leads to the target. Sets which ones of the next block may, by
- * halves: those at even and at odd distances from its start. Returns its start; if there is less
- * than a block up to the end, that of the rest, of which all may. */
-static uint64_t skip_blocks(const struct stretch *stretch, const uint8_t *data, uint64_t place,
-                            uint64_t end, signed_vector may_refer[2])
+/* A bit for each place of a block, by whether its lane is set: places at even distances from the
+ * start are in the first vector, those at odd ones in the second. */
+static unsigned places_of(const signed_vector found[2])
+{
+    unsigned places = 0;
+
+    for (unsigned i = 0; i < 2 * 2; i++) {
+        uint64_t lanes;
+
+        memcpy(&lanes, (const uint8_t *)found + i * sizeof(lanes), sizeof(lanes));
+        /* The lowest bits of four lanes become every second one of a byte. */
+        lanes = (lanes & UINT64_C(0x0001000100010001)) * UINT64_C(0x0001000400100040) >> 48 & 0x55;
+        places |= (unsigned)lanes << (i % 2 * VECTOR_LANES + i / 2);
+    }
+    return places;
+}
+
+/* Skips blocks in which no place leads to the target. Sets a bit for each place of the next block
+ * that may, and returns its start; if there is less than a block up to the end, of the rest, of
+ * which all may. Made for each number of halves. */
+static inline __attribute__((always_inline)) uint64_t skip_by(size_t count,
+                                                              const struct stretch *stretch,
+                                                              const uint8_t *data, uint64_t place,
+                                                              uint64_t end, unsigned *may_refer)
 {
     const struct stretch kept = *stretch; /* in registers */
 
@@ -524,18 +545,33 @@ static uint64_t skip_blocks(const struct stretch *stretch, const uint8_t *data, 
             vector values;
 
             memcpy(&values, data + place + 2 + i, sizeof(values));
-            for (size_t j = 0; j < HALVES_MAX; j++)
+            for (size_t j = 0; j < count; j++)
                 found[i] |= (signed_vector)(values + kept.halves[j].bias) < kept.halves[j].limit;
         }
         any = found[0] | found[1];
         memcpy(parts, &any, sizeof(parts));
         if ((parts[0] | parts[1]) != 0) {
-            memcpy(may_refer, found, sizeof(found));
+            *may_refer = places_of(found);
             return place;
         }
     }
-    memset(may_refer, 0xff, 2 * sizeof(*may_refer));
+    *may_refer = UINT_MAX;
     return place;
+}
+
+static uint64_t skip_blocks(const struct stretch *stretch, const uint8_t *data, uint64_t place,
+                            uint64_t end, unsigned *may_refer)
+{
+    switch (stretch->count) {
+    case 1:
+        return skip_by(1, stretch, data, place, end, may_refer);
+    case 2:
+        return skip_by(2, stretch, data, place, end, may_refer);
+    case 3:
+        return skip_by(3, stretch, data, place, end, may_refer);
+    default:
+        return skip_by(HALVES_MAX, stretch, data, place, end, may_refer);
+    }
 }
 
 /* Finds the first place from *place on, before the end, that refers to the target. */
@@ -545,15 +581,18 @@ static bool search_stretch(const struct operand_search *search, uint64_t *place,
     const uint8_t *data = search->code.data;
 
     while (*place < end) {
-        signed_vector may_refer[2];
-        uint64_t start = skip_blocks(&stretch, data, *place, end, may_refer), next;
+        unsigned may_refer;
+        uint64_t start = skip_blocks(&stretch, data, *place, end, &may_refer);
+        uint64_t next = end - start < BLOCK_PLACES ? end : start + BLOCK_PLACES;
 
-        next = end - start < BLOCK_PLACES ? end : start + BLOCK_PLACES;
-        for (*place = start; *place < next; ++*place) {
-            if (may_refer[(*place - start) % 2][(*place - start) / 2] != 0 &&
-                refers(search, data + *place, *place))
+        for (; may_refer != 0; may_refer &= may_refer - 1) {
+            *place = start + (unsigned)__builtin_ctz(may_refer);
+            if (*place >= next)
+                break;
+            if (refers(search, data + *place, *place))
                 return true;
         }
+        *place = next;
     }
     return false;
 }

@@ -423,27 +423,30 @@ static bool can_be_distance(struct distance_search *search, uint64_t address)
 static bool find_distance_in(struct distance_search *search, const struct image_part *data,
                              uint64_t *from)
 {
-    uint64_t file_offset = (uint64_t)(data->code.bytes.data - search->image->input->bytes.data);
-    uint64_t start = (0 - data->code.address) % NUMBER_SIZE, released = 0;
+    struct bytes bytes = data->code.bytes;
+    uint64_t file_offset = (uint64_t)(bytes.data - search->image->input->bytes.data), released = 0;
+    uint64_t address = data->code.address, start = (0 - address) % NUMBER_SIZE;
+    /* From the first bound, the start of the range, to the last one, and a table behind that. */
+    uint64_t span = search->size + RULES_TABLE_SIZE;
+    uint32_t base = (uint32_t)(address - search->first);
+    bool big_endian = search->image->machine->big_endian;
 
-    if (data->code.bytes.size < NUMBER_SIZE)
+    if (bytes.size < NUMBER_SIZE)
         return false;
     make_filter(search, data);
-    for (uint64_t i = start; i + NUMBER_SIZE <= data->code.bytes.size; i += NUMBER_SIZE) {
-        uint32_t number = number_at(search, data, i);
-        uint32_t to = (uint32_t)(data->code.address + i) + number;
-        bool may_lead = search->filter[number % FILTER_BITS];
+    for (uint64_t i = start; i + NUMBER_SIZE <= bytes.size; i += NUMBER_SIZE) {
+        uint32_t number = load_u32(bytes.data + i, big_endian);
 
-        for (size_t j = 0; j < search->count; j++)
-            may_lead |= to - (uint32_t)search->bounds[j] < RULES_TABLE_SIZE;
-        *from = data->code.address + i;
-        if (may_lead && *from - search->first >= search->size && is_distance(search, data, i) &&
-            can_be_distance(search, *from))
-            return true;
         if (i - released >= PIECE_SIZE) {
             input_release_pages(search->image->input, file_offset + released, i - released);
             released = i;
         }
+        if (base + (uint32_t)i + number >= span && !search->filter[number % FILTER_BITS])
+            continue;
+        *from = address + i;
+        if (*from - search->first >= search->size && is_distance(search, data, i) &&
+            can_be_distance(search, *from))
+            return true;
     }
     return false;
 }

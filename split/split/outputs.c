@@ -85,7 +85,7 @@ bool outputs_write_sidecar(struct slice_split *split, struct error *error)
 {
     const struct parsed_options *options = split->job->options;
     struct image_plan *plan = split->plan;
-    bool is_fast = option_given(options, OPTION_FAST), done;
+    bool is_fast = option_given(options, OPTION_FAST);
     struct section sections[SECTION_KIND_MAX];
     struct sidecar_write_options write_options = {
         .level = is_fast ? CODEC_LEVEL_MIN : (int)option_number(options, OPTION_LEVEL),
@@ -93,13 +93,13 @@ bool outputs_write_sidecar(struct slice_split *split, struct error *error)
         .portable = is_fast || option_given(options, OPTION_PORTABLE),
         .proved = &split->proved,
     };
-    struct buffer inverse = {0};
     struct sidecar_source source = {
         .facts = plan->facts,
         .image_name = path_file_name(split->image.path),
         .sections = sections,
         .kept = plan->sections,
         .kept_count = plan->section_count,
+        .script = &plan->edits,
         .image = &split->image,
     };
 
@@ -108,13 +108,9 @@ bool outputs_write_sidecar(struct slice_split *split, struct error *error)
                            &split->made[SECTION_COVMAP], &split->made[SECTION_COVFUN], error))
         return false;
     source.section_count = list_sections(split, sections);
-    done = inverse_encode(&plan->edits, split->image.bytes, sections, source.section_count,
-                          split->image.path, &inverse, error);
-    source.inverse = buffer_view(&inverse);
+    split->proved.image = &split->image;
     split->job->progress.weight = COMPRESSION_WEIGHT;
-    done = done && sidecar_write(&source, &write_options, &split->sidecar, error);
-    buffer_free(&inverse);
-    return done;
+    return sidecar_write(&source, &write_options, &split->sidecar, error);
 }
 
 /* ---- the check before anything gets a name ---- */

@@ -98,16 +98,19 @@ static struct bytes tables_part(struct image_plan *plan, const struct input *ima
                                 const struct inverse_step *step, struct buffer *tables)
 {
     const struct section *records = image_plan_section(plan, SECTION_COVFUN);
+    struct elf_form form = elf_form_of(plan->facts.elf_class, plan->facts.elf_data);
+    FREED_BY(record_list_free) struct record_list list = {0};
     struct bytes content = {0}, part = {0};
     struct error error;
 
     FUZZ_EXPECT(records != NULL &&
                     bytes_slice(image->bytes, records->offset, records->size, &content),
                 "symbols of no records");
+    record_list_start(&list, content.size, form.big_endian);
+    FUZZ_EXPECT(record_list_add(&list, content), "no memory");
     tables->size = 0;
-    FUZZ_EXPECT(symbol_recipe_apply(inverse->recipe,
-                                    elf_form_of(plan->facts.elf_class, plan->facts.elf_data),
-                                    stripped, content, UINT64_MAX, image->path, tables, &error),
+    FUZZ_EXPECT(symbol_recipe_apply(inverse->recipe, form, stripped, &list, UINT64_MAX, image->path,
+                                    tables, &error),
                 "no symbol tables: %s", error.message);
     FUZZ_EXPECT(bytes_slice(buffer_view(tables), step->source_offset, step->insert, &part),
                 "the symbol tables are too short");

@@ -1,12 +1,17 @@
 /*
- * The small things that everything stands on: bounds, numbers, UUIDs, digests, sorted arrays.
+ * The small things that everything stands on: bounds, numbers, UUIDs, digests, sorted arrays,
+ * pages.
  */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/base/array.h"
 #include "common/base/bytes.h"
 #include "common/base/cursor.h"
 #include "common/base/digest.h"
+#include "common/base/file.h"
 #include "common/base/uuid.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
@@ -314,12 +319,58 @@ START_TEST(test_chosen_keys)
 }
 END_TEST
 
+/* Pages of files that are in memory. */
+static long file_pages(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    long all, resident, shared;
+
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%ld %ld %ld", &all, &resident, &shared), 3);
+    fclose(file);
+    return shared;
+}
+
+/* Pages of a mapped file go while it is read, and come back as they were; what is elsewhere stays.
+ */
+START_TEST(test_dropped_pages)
+{
+    static uint8_t block[8 << 20];
+    char path[] = "/tmp/covsplit-pages-XXXXXX";
+    int fd = mkstemp(path);
+    struct bytes part = {block + 1000, sizeof(block) - 3000};
+    struct input input;
+    struct error error;
+    struct digest digest, expected;
+    long before, page = sysconf(_SC_PAGESIZE);
+
+    for (size_t i = 0; i < sizeof(block); i++)
+        block[i] = (uint8_t)(i * 7 + i / 4096);
+    expected = digest_of(part);
+    ck_assert_int_eq(write(fd, block, sizeof(block)), (ssize_t)sizeof(block));
+    close(fd);
+    ck_assert_msg(input_open(&input, path, &error), "%s", error.message);
+    unlink(path);
+    before = file_pages();
+    digest = input_digest_of(&input, (struct bytes){input.bytes.data + 1000, part.size});
+    ck_assert(digest_equal(&digest, &expected));
+    ck_assert_int_lt(file_pages() - before, (2 << 20) / page);
+    ck_assert_mem_eq(input.bytes.data, block, sizeof(block));
+    ck_assert_int_gt(file_pages() - before, (4 << 20) / page);
+    digest = input_digest_of(&input, part);
+    ck_assert(digest_equal(&digest, &expected));
+    digest = input_digest_of(NULL, part);
+    ck_assert(digest_equal(&digest, &expected));
+    input_close(&input);
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = tcase_create("all");
     suite_tests(all, test_slice_stays_inside, test_ranges, test_all_zero, test_leb128, test_cursor,
                 test_buffer_stays_failed, test_uuid_refuses, test_hex, test_coder, test_count_up_to,
-                test_arena);
+                test_arena, test_dropped_pages);
     suite_loops(all, 16, test_chosen_keys);
     return suite_main("bytes", all);
 }

@@ -123,12 +123,28 @@ static struct symbol_tables tables_of(const struct world *world)
     return (struct symbol_tables){buffer_view(&world->symbols), buffer_view(&world->names)};
 }
 
+/* Lists the records, of which `step` bytes pass at a time. */
+static bool list(const struct world *world, size_t step, struct record_list *list)
+{
+    bool done = true;
+
+    record_list_start(list, world->records.size, world->form.big_endian);
+    for (size_t at = 0; done && at < world->records.size; at += step) {
+        size_t left = world->records.size - at;
+
+        done = record_list_add(list,
+                               (struct bytes){world->records.data + at, left < step ? left : step});
+    }
+    return done;
+}
+
 static bool cut(struct world *world)
 {
     const struct symbol_tables tables = tables_of(world);
-    const struct symbol_records records = {buffer_view(&world->records), SECTION, ADDRESS};
 
-    return symbol_cut_make(&world->cut, world->form, &tables, &records);
+    world->cut = (struct symbol_cut){.section = SECTION, .address = ADDRESS};
+    return list(world, world->records.size, &world->cut.records) &&
+           symbol_cut_make(&world->cut, world->form, &tables);
 }
 
 /* The symbols that stay have the names that they had, and their order. */
@@ -175,8 +191,12 @@ static bool strip(struct world *world, bool names_are_first)
 static bool apply_below(const struct world *world, struct bytes recipe, uint64_t limit,
                         struct buffer *tables, struct error *error)
 {
-    return symbol_recipe_apply(recipe, world->form, buffer_view(&world->stripped),
-                               buffer_view(&world->records), limit, NAME, tables, error);
+    FREED_BY(record_list_free) struct record_list records = {0};
+
+    return list(world, 1 + world->records.size / 7, &records)
+               ? symbol_recipe_apply(recipe, world->form, buffer_view(&world->stripped), &records,
+                                     limit, NAME, tables, error)
+               : error_out_of_memory(error, NAME, 0);
 }
 
 static bool apply(const struct world *world, struct bytes recipe, struct buffer *tables,
@@ -235,6 +255,40 @@ START_TEST(test_round_trip)
         ck_assert_msg(apply(&world, buffer_view(&world.recipe), &tables, &error), "%s",
                       error.message);
         expect_back(&world, &tables);
+    }
+}
+END_TEST
+
+/* In pieces of any size, the same records pass: all, or those before damage. */
+START_TEST(test_listed)
+{
+    struct random_state random = random_start(9);
+
+    for (unsigned round = 0; round < 400; round++) {
+        FREED_BY(world_free) struct world world;
+        size_t expected;
+
+        make(&world, &random, round % KIND_FORMS, false);
+        expected = world.record_count;
+        if (round % 2 == 1) {
+            expected = random_below(&random, world.record_count);
+            memset(world.records.data + world.facts[expected].offset + COVFUN_DATA_SIZE, 0xff, 4);
+        } else if (round % 3 == 0) {
+            world.records.size -= 1;
+            expected -= world.facts[expected - 1].offset + world.facts[expected - 1].size >
+                        world.records.size;
+        }
+        for (size_t step = 1; step < 2 * COVFUN_HEADER_SIZE; step++) {
+            FREED_BY(record_list_free) struct record_list found = {0};
+
+            ck_assert(list(&world, step, &found));
+            ck_assert_uint_eq(found.count, expected);
+            for (size_t i = 0; i < expected; i++) {
+                ck_assert_uint_eq(found.records[i].offset, world.facts[i].offset);
+                ck_assert_uint_eq(found.records[i].size, world.facts[i].size);
+                ck_assert_uint_eq(found.records[i].reference, world.facts[i].reference);
+            }
+        }
     }
 }
 END_TEST
@@ -359,6 +413,6 @@ int main(void)
     TCase *test_case = suite_case("symbols", 60, NULL);
 
     tcase_add_loop_test(test_case, test_round_trip, 0, KIND_FORMS);
-    suite_tests(test_case, test_unsound, test_damaged, test_bounded, test_no_memory);
+    suite_tests(test_case, test_listed, test_unsound, test_damaged, test_bounded, test_no_memory);
     return suite_main("symbols", test_case);
 }

@@ -34,13 +34,12 @@ static struct buffer make_source(size_t size, uint64_t seed)
 
 static struct buffer compress(const struct buffer *source, int level, unsigned threads)
 {
-    const struct codec_options options = {level, threads};
+    const struct codec_options options = {.level = level, .threads = threads};
     struct buffer compressed = {0};
     struct error error = {0};
 
-    ck_assert_msg(
-        codec_compress(buffer_view(source), &options, NULL, NULL, NAME, &compressed, &error), "%s",
-        error.message);
+    ck_assert_msg(codec_compress(buffer_view(source), &options, NAME, &compressed, &error), "%s",
+                  error.message);
     return compressed;
 }
 

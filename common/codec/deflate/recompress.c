@@ -238,33 +238,41 @@ static bool is_in_chain(const struct matcher *matcher, const struct search *sear
  * nearer one is longer. */
 static bool find_along_zlibs(const struct matcher *matcher, struct search *search)
 {
+    const uint8_t *next = matcher->text + search->place + search->best;
+
     for (uint32_t distance = search->distance;;) {
         distance += matcher->links[(search->place - distance) % PLACES].back;
         if (distance >= search->reach || steps_to(matcher, search, distance) > search->chain)
             return false;
-        if (take_longer(matcher, search, distance))
+        if (*(next - distance) == *next && take_longer(matcher, search, distance))
             return true;
     }
 }
 
-/* The same, along the chain of the three bytes that end one byte after the best match. */
+/* The same for matches of less than LONG_SIZE bytes, along the chain of the three bytes that end
+ * one byte after the best match. */
 static bool find_longer(const struct matcher *matcher, struct search *search)
 {
-    uint32_t from = search->place + search->best + 1 - DEFLATE_MATCH_MIN, distance = 0;
+    const uint8_t *here = matcher->text + search->place;
+    unsigned front = search->best + 1 - DEFLATE_MATCH_MIN;
+    uint64_t mask = UINT64_MAX >> (64 - 8 * (search->best + 1)), word;
+    uint32_t distance = 0;
 
+    if (search->most < LONG_SIZE)
+        return find_along_zlibs(matcher, search);
+    word = word_at(here) & mask;
     for (; search->left != 0; search->left--) {
-        distance += matcher->links[(from - distance) % PLACES].back;
+        distance += matcher->links[(search->place + front - distance) % PLACES].back;
         if (distance >= search->reach)
             return false;
-        if (distance > search->distance && take_longer(matcher, search, distance))
+        if (distance > search->distance && (word_at(here - distance) & mask) == word &&
+            take_longer(matcher, search, distance))
             return is_in_chain(matcher, search);
     }
     return find_along_zlibs(matcher, search);
 }
 
-/* The same for matches of at least LONG_SIZE bytes, along the chain of the LONG_SIZE bytes at
- * `from`.
- */
+/* The same for longer matches, along the chain of the LONG_SIZE bytes at `from`. */
 static bool find_longer_by(const struct matcher *matcher, struct search *search, uint32_t from)
 {
     uint64_t word = word_at(matcher->text + from);
