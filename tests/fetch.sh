@@ -22,12 +22,13 @@ re2             1.24.0  a419ba70c68e6f461bd2483449fc3f9382f00cc90f49c6ff35577b1a
 debian_packages="
 lua5.4         5.4.4 gz af0c35d5ba00fecbb2dd617bd7b825edf7418a16a73076e04f2a0df58cdbf098dc3ff4402e974afd789eb5d86d2e12ec6df9c84b99b23656ea694a85f83bcd21
 "
-# what tests/bench/large.sh and builds.sh compile
+# what tests/bench/large.sh, builds.sh and link.sh compile
 benchmarks="
 rocksdb        5.2.1   48df5144b7ea0c419f67a3207e3a50e03227dfe4dd3791022981e07ae3ca172e98c3423d858c84e3a8222e2767823654e3b25752659724366e5350b211c7f817
 duckdb         1.4.4   844249e61c9517454b8f776638ba6c5ab411d1bddde1892ab72826ea25178c72430e74aa83f5122b171be6abcdace84560f824b5ac94e9d5c2b603ea7269a9a2
 "
 debian_benchmarks="
+postgresql-15  15.18 bz2 01f6ff71dcc24d5c2240a53ac2d70c64fadf143ea46134a3c5af1c367857edca38c88b09d5903b5e679dd6139c3b21e1041e1bada0b6ba691a82ec3b854fd2d5
 git            2.39.5 xz f866789971e1fb83a482beca54f19fb02f23b5d1d06dec5bcb10fcf262e24c746cb470a81beae97a48884188b5826437f76f70b4f62a78b578a18557233730d6
 "
 
@@ -55,10 +56,11 @@ download_npm() {
 }
 
 # The same. APT gets the system's sources as sources of packages' sources, and an index of its own; it
-# does not matter if some cannot be fetched, as long as the package is in another.
+# does not matter if some cannot be fetched, as long as the package is in another. A source can list a later
+# version as well, so the one that is wanted is named.
 download_debian() {
     mkdir -p "$work/apt/parts" "$work/apt/lists/partial"
-    local file
+    local file version
     for file in /etc/apt/sources.list /etc/apt/sources.list.d/*; do
         if [ -f "$file" ]; then
             sed 's/^deb /deb-src /; s/^Types: .*/Types: deb-src/' "$file" >"$work/apt/parts/$(basename "$file")"
@@ -73,7 +75,8 @@ Acquire::Languages "none";
 END
     export APT_CONFIG=$work/apt/apt.conf
     apt-get update -q -o pkgCacheFile::Generate=false >"$work/apt/log" 2>&1 || true
-    (cd "$work" && apt-get source -q --download-only --tar-only "$1" >>"$work/apt/log" 2>&1) || {
+    version=$(apt-cache showsrc "$1" 2>>"$work/apt/log" | sed -n "s/^Version: \($2-.*\)/\1/p" | head -n 1)
+    (cd "$work" && apt-get source -q --download-only --tar-only "$1${version:+=$version}" >>"$work/apt/log" 2>&1) || {
         cat "$work/apt/log" >&2
         exit 1
     }

@@ -38,13 +38,15 @@
 
 /* ---- choosing the coverage of a member ---- */
 
+/* So many filenames are kept for the next member. */
+#define FILES_KEPT ((size_t)1 << 20)
+
 static const char whole_mapping[] = "its coverage mapping";
 
 /* A unit of __llvm_covmap. */
 struct unit {
     struct bytes header, filenames; /* in `covmap` */
-    struct buffer mapped;           /* the filenames with other paths, if some have any */
-    size_t first_file, file_count;  /* in `files` */
+    size_t number;                  /* of its filenames, in `known` */
     bool is_needed;
 };
 
@@ -54,6 +56,7 @@ struct entry {
     uint64_t files;       /* a digest of their names */
     size_t offset, size;  /* in `records`, if it is held there */
     size_t name, unit;    /* their numbers */
+    uint64_t hash;
     bool is_dummy, is_unused;
     bool is_kept; /* it is to be in the union */
 };
@@ -76,9 +79,9 @@ struct chooser {
     struct unit *units;
     size_t unit_count, unit_capacity;
     struct intern_table unit_of_reference;
-    uint32_t version;     /* that of the first unit: LLVM reads all units by it */
-    struct digest *files; /* a digest for each filename of each unit */
-    size_t file_count, file_capacity;
+    uint32_t version; /* that of the first unit: LLVM reads all units by it */
+    struct union_units *known;
+    size_t files_before;    /* filenames in `known`, of other members */
     struct mapping mapping; /* of one record */
 
     uint64_t left;         /* bytes of __llvm_covfun that have not come yet */
@@ -95,11 +98,8 @@ static void end_choosing(struct chooser *chooser)
     names_free(&chooser->names);
     free(chooser->entry_of_name);
     buffer_free(&chooser->covmap);
-    for (size_t i = 0; i < chooser->unit_count; i++)
-        buffer_free(&chooser->units[i].mapped);
     free(chooser->units);
     intern_table_free(&chooser->unit_of_reference);
-    free(chooser->files);
     buffer_free(&chooser->pending);
     buffer_free(&chooser->records);
     mapping_free(&chooser->mapping);
@@ -157,10 +157,12 @@ static bool read_names(struct chooser *chooser)
 static bool add_files(struct chooser *chooser, const struct covmap_names *names)
 {
     bool has_directory = chooser->version >= COVMAP_VERSION_6;
+    struct union_units *known = chooser->known;
     struct buffer *scratch = &chooser->scratch;
 
     if (!memory_limit_allows(chooser->sidecar->memory_limit,
-                             (chooser->file_count + names->count) * sizeof(struct digest),
+                             (known->file_count - chooser->files_before + names->count) *
+                                 sizeof(struct digest),
                              chooser->sidecar->name, "the list of its filenames", chooser->error))
         return false;
     for (size_t i = 0; i < names->count; i++) {
@@ -173,15 +175,15 @@ static bool add_files(struct chooser *chooser, const struct covmap_names *names)
         put_text(scratch, is_joined ? names->names[0] : (struct bytes){NULL, 0});
         buffer_append(scratch, name.data, (size_t)name.size);
         if (scratch->failed ||
-            !ARRAY_ROOM_FOR_ONE(chooser->files, chooser->file_capacity, chooser->file_count))
+            !ARRAY_ROOM_FOR_ONE(known->files, known->file_capacity, known->file_count))
             return out_of_memory(chooser, name.size);
-        chooser->files[chooser->file_count++] = digest_of(buffer_view(scratch));
+        known->files[known->file_count++] = digest_of(buffer_view(scratch));
     }
     return true;
 }
 
-static bool read_filenames(struct chooser *chooser, struct bytes filenames,
-                           struct covmap_names *names)
+static bool decode_filenames(struct chooser *chooser, struct bytes filenames,
+                             struct covmap_names *names)
 {
     switch (covmap_names_read(names, filenames, chooser->sidecar->memory_limit)) {
     case RESULT_OK:
@@ -191,6 +193,61 @@ static bool read_filenames(struct chooser *chooser, struct bytes filenames,
     default:
         return decline(chooser);
     }
+}
+
+/* Reads filenames that are not known yet; item->mapped is to be freed even after a failure. */
+static bool read_filenames(struct chooser *chooser, struct bytes filenames,
+                           struct covmap_names *names, struct union_filenames *item)
+{
+    bool is_windows = chooser->sidecar->facts.format == IMAGE_COFF;
+
+    if (!decode_filenames(chooser, filenames, names))
+        return false;
+    if (chooser->fits && chooser->renamer->rename != NULL) {
+        if (!covmap_names_rename(names, chooser->version, is_windows, chooser->renamer,
+                                 &item->mapped))
+            return out_of_memory(chooser, filenames.size);
+        if (item->mapped.size != 0) {
+            item->reference = md5_name_reference(buffer_view(&item->mapped));
+            if (!decode_filenames(chooser, buffer_view(&item->mapped), names))
+                return false;
+        }
+    }
+    item->first_file = chooser->known->file_count;
+    item->count = names->count;
+    return !chooser->fits || add_files(chooser, names);
+}
+
+/* Gives the number of these filenames in `known`. */
+static bool know_filenames(struct chooser *chooser, struct bytes filenames,
+                           struct covmap_names *names, size_t *number)
+{
+    struct union_units *known = chooser->known;
+    struct union_filenames item = {.digest = digest_of(filenames)};
+    uint64_t key, found;
+    bool done;
+
+    item.digest.bytes[0] ^= (uint8_t)((chooser->version >= COVMAP_VERSION_6) |
+                                      (chooser->sidecar->facts.format == IMAGE_COFF) << 1);
+    key = load_u64(item.digest.bytes, false);
+    if (intern_table_find(&known->by_digest, key, &found) &&
+        digest_equal(&known->items[found].digest, &item.digest)) {
+        *number = (size_t)found;
+        return true;
+    }
+    done = read_filenames(chooser, filenames, names, &item);
+    if (!done || !chooser->fits) {
+        buffer_free(&item.mapped);
+        return done;
+    }
+    if (!ARRAY_ROOM_FOR_ONE(known->items, known->capacity, known->count) ||
+        !intern_table_put(&known->by_digest, key, known->count)) {
+        buffer_free(&item.mapped);
+        return out_of_memory(chooser, known->count * sizeof(item));
+    }
+    *number = known->count;
+    known->items[known->count++] = item;
+    return true;
 }
 
 /* The unit with this FilenamesRef; NULL if there is none. */
@@ -207,34 +264,25 @@ static bool add_unit(struct chooser *chooser, const struct covmap_unit *found,
                      struct covmap_names *names)
 {
     const struct unit *same = find_unit(chooser, found->reference);
-    struct unit unit = {
-        .header = found->header, .filenames = found->filenames, .first_file = chooser->file_count};
+    struct unit unit = {.header = found->header, .filenames = found->filenames};
 
     if (same != NULL)
         return bytes_equal(same->filenames, found->filenames) || decline(chooser);
-    if (!read_filenames(chooser, found->filenames, names))
+    if (!know_filenames(chooser, found->filenames, names, &unit.number))
         return false;
     if (!chooser->fits)
         return true;
-    if (chooser->renamer->rename != NULL &&
-        (!covmap_names_rename(names, chooser->version, chooser->sidecar->facts.format == IMAGE_COFF,
-                              chooser->renamer, &unit.mapped) ||
-         (unit.mapped.size != 0 && !read_filenames(chooser, buffer_view(&unit.mapped), names)))) {
-        buffer_free(&unit.mapped);
-        return out_of_memory(chooser, found->filenames.size);
-    }
-    if (!add_files(chooser, names)) {
-        buffer_free(&unit.mapped);
-        return false;
-    }
-    unit.file_count = names->count;
     if (!ARRAY_ROOM_FOR_ONE(chooser->units, chooser->unit_capacity, chooser->unit_count) ||
-        !intern_table_put(&chooser->unit_of_reference, found->reference, chooser->unit_count)) {
-        buffer_free(&unit.mapped);
+        !intern_table_put(&chooser->unit_of_reference, found->reference, chooser->unit_count))
         return out_of_memory(chooser, chooser->unit_count * sizeof(unit));
-    }
     chooser->units[chooser->unit_count++] = unit;
     return true;
+}
+
+static const struct union_filenames *filenames_of(const struct chooser *chooser,
+                                                  const struct unit *unit)
+{
+    return &chooser->known->items[unit->number];
 }
 
 static bool read_units(struct chooser *chooser)
@@ -262,34 +310,49 @@ static bool read_units(struct chooser *chooser)
     return done;
 }
 
+static uint8_t *add_number(uint8_t *at, uint64_t number)
+{
+    store_u64(at, number, false);
+    return at + sizeof(number);
+}
+
 /* Puts together all that decides what llvm-cov does with a record. The name is last, because it is
  * the only part whose end is not known from the parts before. */
 static bool compute_digest(struct chooser *chooser, const struct covfun_record *record,
                            const struct unit *unit, struct entry *entry)
 {
+    const struct union_filenames *filenames = filenames_of(chooser, unit);
+    const struct digest *digests = &chooser->known->files[filenames->first_file];
     struct buffer *scratch = &chooser->scratch;
     struct bytes name = names_get(&chooser->names, entry->name);
     struct covfun_files files;
     struct digest named;
+    uint8_t *at;
 
     if (!covfun_read_files(record, &files))
         return decline(chooser);
     scratch->size = 0;
-    put_number(scratch, record->function_hash);
-    put_number(scratch, files.count);
-    for (uint64_t i = 0, number; i < files.count && !scratch->failed; i++) {
-        if (!bytes_take_uleb128(&files.numbers, &number) || number >= unit->file_count)
-            return decline(chooser);
-        buffer_append(scratch, &chooser->files[unit->first_file + number], sizeof(struct digest));
-    }
-    named = scratch->failed ? (struct digest){{0}}
-                            : digest_of((struct bytes){scratch->data + sizeof(uint64_t),
-                                                       scratch->size - sizeof(uint64_t)});
-    memcpy(&entry->files, named.bytes, sizeof(entry->files));
-    put_text(scratch, files.rest);
-    if (!buffer_append(scratch, name.data, (size_t)name.size))
+    if (!buffer_reserve(scratch, (size_t)(3 * sizeof(uint64_t) + files.count * sizeof(*digests) +
+                                          files.rest.size + name.size)))
         return out_of_memory(chooser, record->whole.size);
-    entry->digest = digest_of(buffer_view(scratch));
+    at = scratch->data;
+    at = add_number(at, record->function_hash);
+    at = add_number(at, files.count);
+    for (uint64_t i = 0, number; i < files.count; i++) {
+        if (!bytes_take_uleb128(&files.numbers, &number) || number >= filenames->count)
+            return decline(chooser);
+        memcpy(at, &digests[number], sizeof(*digests));
+        at += sizeof(*digests);
+    }
+    named = digest_of((struct bytes){scratch->data + sizeof(uint64_t),
+                                     (size_t)(at - scratch->data) - sizeof(uint64_t)});
+    memcpy(&entry->files, named.bytes, sizeof(entry->files));
+    at = add_number(at, files.rest.size);
+    memcpy(at, files.rest.data, (size_t)files.rest.size);
+    at += files.rest.size;
+    memcpy(at, name.data, (size_t)name.size);
+    at += name.size;
+    entry->digest = digest_of((struct bytes){scratch->data, (size_t)(at - scratch->data)});
     return true;
 }
 
@@ -332,8 +395,10 @@ static bool take_record(struct chooser *chooser, const struct covfun_record *rec
         entry = &chooser->entries[chooser->entry_count++];
         chooser->entry_of_name[name] = chooser->entry_count;
     }
-    *entry = (struct entry){
-        .name = (size_t)name, .unit = (size_t)(unit - chooser->units), .is_dummy = is_dummy};
+    *entry = (struct entry){.name = (size_t)name,
+                            .unit = (size_t)(unit - chooser->units),
+                            .hash = record->function_hash,
+                            .is_dummy = is_dummy};
     if (!compute_digest(chooser, record, unit, entry))
         return false;
     if (!is_dummy &&
@@ -397,8 +462,8 @@ static bool put_covmap(struct chooser *chooser, struct buffer *covmap)
 {
     for (size_t i = 0; i < chooser->unit_count; i++) {
         const struct unit *unit = &chooser->units[i];
-        struct bytes filenames =
-            unit->mapped.size != 0 ? buffer_view(&unit->mapped) : unit->filenames;
+        const struct buffer *mapped = &filenames_of(chooser, unit)->mapped;
+        struct bytes filenames = mapped->size != 0 ? buffer_view(mapped) : unit->filenames;
         uint8_t header[COVMAP_HEADER_SIZE];
 
         if (!unit->is_needed)
@@ -442,13 +507,14 @@ static bool put_coverage(struct chooser *chooser, struct export_coverage *covera
         return out_of_memory(chooser, chooser->kept_count * sizeof(*chooser->covfun));
     for (size_t i = 0; i < chooser->entry_count; i++) {
         const struct entry *entry = &chooser->entries[i];
-        const struct unit *unit = &chooser->units[entry->unit];
+        const struct union_filenames *filenames =
+            filenames_of(chooser, &chooser->units[entry->unit]);
 
         if (!entry->is_kept)
             continue;
-        if (unit->mapped.size != 0)
+        if (filenames->mapped.size != 0)
             store_u64(chooser->records.data + entry->offset + COVFUN_FILENAMES_REF,
-                      md5_name_reference(buffer_view(&unit->mapped)), chooser->big);
+                      filenames->reference, chooser->big);
         chooser->covfun[coverage->covfun_count++] =
             (struct bytes){chooser->records.data + entry->offset, entry->size};
         coverage->covfun_size += entry->size;
@@ -569,6 +635,16 @@ static bool check_coverage(const struct sidecar *sidecar, struct error *error)
                              sidecar->name)));
 }
 
+static void forget_units(struct union_units *units)
+{
+    for (size_t i = 0; i < units->count; i++)
+        buffer_free(&units->items[i].mapped);
+    free(units->items);
+    free(units->files);
+    intern_table_free(&units->by_digest);
+    *units = (struct union_units){0};
+}
+
 static bool remember(struct union_writer *writer, const struct chooser *chooser)
 {
     for (size_t i = 0; i < chooser->entry_count; i++) {
@@ -577,7 +653,9 @@ static bool remember(struct union_writer *writer, const struct chooser *chooser)
         if (writer->visit != NULL)
             writer->visit(writer->visit_context,
                           &(struct union_function){names_get(&chooser->names, entry->name),
-                                                   entry->files, entry->digest, entry->is_unused});
+                                                   chooser->names.references[entry->name],
+                                                   entry->hash, entry->files, entry->digest,
+                                                   entry->is_dummy, entry->is_unused});
         if (entry->is_kept && !digest_set_add(&writer->seen, &entry->digest))
             return error_out_of_memory(chooser->error, writer->name,
                                        writer->seen.count * DIGEST_SIZE);
@@ -593,6 +671,7 @@ bool union_add(struct union_writer *writer, const struct sidecar *sidecar, struc
     struct chooser chooser = {.sidecar = &reading,
                               .seen = &writer->seen,
                               .renamer = &writer->renamer,
+                              .known = &writer->units,
                               .error = error,
                               .big = sidecar->facts.elf_data == ELFDATA2MSB,
                               .fits = true};
@@ -600,6 +679,9 @@ bool union_add(struct union_writer *writer, const struct sidecar *sidecar, struc
     struct member member = {writer, sidecar};
     bool done;
 
+    if (writer->units.file_count > FILES_KEPT)
+        forget_units(&writer->units);
+    chooser.files_before = writer->units.file_count;
     if (reading.memo == NULL)
         reading.memo = &writer->memo;
     done = check_coverage(sidecar, error) && choose(&chooser, &coverage) &&
@@ -626,6 +708,7 @@ bool union_finish(struct union_writer *writer, struct error *error)
 void union_free(struct union_writer *writer)
 {
     digest_set_free(&writer->seen);
+    forget_units(&writer->units);
     zlib_memo_free(&writer->memo.streams);
 }
 

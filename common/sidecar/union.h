@@ -40,9 +40,28 @@
 /* A function of a sidecar that llvm-cov would load from its image. */
 struct union_function {
     struct bytes name;
+    uint64_t name_ref, hash;
     uint64_t files;       /* a digest of the names of its files */
     struct digest digest; /* of the whole record, with these names */
+    bool is_dummy;        /* see covfun_tell_dummy */
     bool is_unused;       /* by its translation unit: nothing is counted in it */
+};
+
+/* The filenames of units, as they were read: the images of one build have most of them in common.
+ */
+struct union_filenames {
+    struct digest digest;     /* of how they are encoded */
+    struct buffer mapped;     /* with other paths, if some have any */
+    uint64_t reference;       /* the FilenamesRef of these */
+    size_t first_file, count; /* in `files` */
+};
+
+struct union_units {
+    struct union_filenames *items;
+    size_t count, capacity;
+    struct intern_table by_digest;
+    struct digest *files; /* of the filenames of all */
+    size_t file_count, file_capacity;
 };
 
 /* Set the first three members, and what else is wanted; free with union_free. The output
@@ -56,7 +75,8 @@ struct union_writer {
     /* Gets each function of each sidecar, also those that the union has already; or NULL. */
     void (*visit)(void *context, const struct union_function *function);
     void *visit_context;
-    struct digest_set seen;   /* of all records written */
+    struct digest_set seen; /* of all records written */
+    struct union_units units;
     struct sidecar_memo memo; /* of sidecars that have none */
     size_t member_count;
     uint64_t records_read, records_kept; /* so far: in all sidecars, and in the union */
@@ -67,7 +87,7 @@ void union_free(struct union_writer *writer);
 /* Adds the sidecar's image. Fails for a placeholder, and for a sidecar without coverage mapping.
  * After a failure, the union can only be freed: without the image, reports would be wrong.
  *
- * The writer keeps 16 bytes of memory for each record in the union, and a few MiB of filenames at
+ * The writer keeps 16 bytes of memory for each record in the union, and some MiB of filenames at
  * most. While it adds a sidecar, it also needs memory for its names and filenames, and for the
  * contents of the member. */
 bool union_add(struct union_writer *writer, const struct sidecar *sidecar, struct error *error);

@@ -13,10 +13,8 @@
 #include "split/cli/child.h"
 #include "split/cli/message.h"
 
-void command_check_memory(const struct error *error)
+static _Noreturn void end_without_memory(const struct error *error)
 {
-    if (!error_is_of_memory(error))
-        return;
     message_error(error);
     signals_remove_unfinished();
     /* Other threads still use what exit would tear down. */
@@ -24,15 +22,19 @@ void command_check_memory(const struct error *error)
     _exit(STATUS_FAILED);
 }
 
-void exit_unless_allocated(_Bool had, uint64_t size)
+void command_check_memory(const struct error *error)
+{
+    if (error_is_of_memory(error))
+        end_without_memory(error);
+}
+
+void command_exit_without_memory(uint64_t size)
 {
     struct error error = {.number = ENOMEM};
 
-    if (had)
-        return;
     snprintf(error.message, sizeof(error.message), "out of memory (%llu bytes)",
              (unsigned long long)size);
-    command_check_memory(&error);
+    end_without_memory(&error);
 }
 
 void *command_array(size_t count, size_t item_size)

@@ -28,9 +28,15 @@ char *command_text(const char *format, ...) __attribute__((format(printf, 1, 2))
 #define COMMAND_ROOM_FOR_ONE(items, capacity, count)                                               \
     exit_unless_allocated(ARRAY_ROOM_FOR_ONE(items, capacity, count), (count) * sizeof(*(items)))
 
+_Noreturn void command_exit_without_memory(uint64_t size);
+
 /* Ends the process unless memory for `size` bytes was had. For a buffer that is written whole:
  * exit_unless_allocated(!buffer.failed, buffer.size). */
-void exit_unless_allocated(_Bool had, uint64_t size);
+static inline void exit_unless_allocated(_Bool had, uint64_t size)
+{
+    if (!had)
+        command_exit_without_memory(size);
+}
 
 /* Ends the process if the error is that of a library that ran out of memory. */
 void command_check_memory(const struct error *error);

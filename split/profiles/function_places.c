@@ -156,6 +156,39 @@ static void add_place(struct reader *reader, const struct covfun_record *record,
     places->items[places->count++] = place;
 }
 
+/* As in llvm-cov, the first record of a function counts, unless it is a dummy and another one is
+ * none. A hash of 0 alone does not tell: functions without control flow have it, too. */
+static void index_places(struct function_places *places)
+{
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < places->count; i++) {
+            const struct function_place *place = &places->items[i];
+
+            if (place->is_dummy == (pass == 1))
+                exit_unless_allocated(
+                    intern_table_put(&places->by_both,
+                                     function_places_key(place->name_ref, place->hash), i) &&
+                        intern_table_put(&places->by_name, place->name_ref, i),
+                    places->count);
+        }
+    }
+}
+
+void function_places_keep(struct function_places *places, uint64_t name_ref)
+{
+    struct function_places kept = {0};
+
+    for (size_t i = 0; i < places->count; i++) {
+        if (places->items[i].name_ref != name_ref)
+            continue;
+        COMMAND_ROOM_FOR_ONE(kept.items, kept.capacity, kept.count);
+        kept.items[kept.count++] = places->items[i];
+    }
+    index_places(&kept);
+    function_places_free(places);
+    *places = kept;
+}
+
 bool function_places_read(struct function_places *places, const struct sidecar *sidecar,
                           const struct intern_table *wanted, struct names *files,
                           struct error *error)
@@ -173,20 +206,7 @@ bool function_places_read(struct function_places *places, const struct sidecar *
             intern_table_find(&reader.by_reference, record.filenames_reference, &number))
             add_place(&reader, &record, &reader.units[number], places);
     }
-    /* As in llvm-cov, the first record of a function counts, unless it is a dummy and another one
-     * is none. A hash of 0 alone does not tell: functions without control flow have it, too. */
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t i = 0; i < places->count; i++) {
-            const struct function_place *place = &places->items[i];
-
-            if (place->is_dummy == (pass == 1))
-                exit_unless_allocated(
-                    intern_table_put(&places->by_both,
-                                     function_places_key(place->name_ref, place->hash), i) &&
-                        intern_table_put(&places->by_name, place->name_ref, i),
-                    places->count);
-        }
-    }
+    index_places(places);
     close_reader(&reader);
     buffer_free(&covfun);
     return done;
@@ -214,7 +234,8 @@ void function_places_free(struct function_places *places)
     *places = (struct function_places){0};
 }
 
-bool covered_files_read(const struct sidecar *sidecar, struct names *files, struct error *error)
+bool covered_files_read(const struct sidecar *sidecar, struct digest_set *units,
+                        struct names *files, struct error *error)
 {
     struct names all = {0};
     struct reader reader;
@@ -222,11 +243,17 @@ bool covered_files_read(const struct sidecar *sidecar, struct names *files, stru
 
     for (size_t i = 0; done && i < reader.unit_count; i++) {
         struct unit *unit = &reader.units[i];
+        bool has_directory = unit->header.version >= COVMAP_VERSION_6;
+        struct digest digest = digest_of(unit->header.filenames);
         uint64_t number;
 
+        digest.bytes[0] ^= (uint8_t)(has_directory | (sidecar->facts.format == IMAGE_COFF) << 1);
+        if (digest_set_has(units, &digest))
+            continue;
+        exit_unless_allocated(digest_set_add(units, &digest), units->count);
         need_unit(&reader, unit);
         /* The first name may be that of the compilation directory. */
-        for (size_t k = unit->header.version >= COVMAP_VERSION_6; k < unit->count; k++) {
+        for (size_t k = has_directory; k < unit->count; k++) {
             struct bytes name = names_get(&all, reader.numbers[unit->first + k]);
 
             exit_unless_allocated(names_add(files, name, &number), name.size);

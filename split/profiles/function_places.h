@@ -44,12 +44,17 @@ bool function_places_read(struct function_places *places, const struct sidecar *
                           const struct intern_table *wanted, struct names *files,
                           struct error *error);
 
+/* Forgets all functions but those of this name. */
+void function_places_keep(struct function_places *places, uint64_t name_ref);
+
 /* The function with this NameRef and FuncHash; or if the mapping has it with another FuncHash only,
  * as one that is not used there, that one. NULL if there is none. */
 const struct function_place *function_places_find(const struct function_places *places,
                                                   uint64_t name_ref, uint64_t hash);
 
-/* Adds the names of all files of the mapping (covmap_path). */
-bool covered_files_read(const struct sidecar *sidecar, struct names *files, struct error *error);
+/* Adds the names of all files of the mapping (covmap_path). `units` has digests of the units that
+ * were read into `files`, {0} at first: the images of one build have most of them in common. */
+bool covered_files_read(const struct sidecar *sidecar, struct digest_set *units,
+                        struct names *files, struct error *error);
 
 #endif

@@ -25,6 +25,12 @@ struct form {
     size_t image;
 };
 
+/* A function that counts in an image and is of code. */
+struct mapped_function {
+    uint64_t name_ref, hash;
+    size_t image;
+};
+
 /* A function of the profile. */
 struct listed_function {
     struct bytes name;
@@ -38,6 +44,8 @@ struct function_table {
     uint64_t differing;
     char *differing_name;
     size_t differing_first, differing_other; /* images */
+    struct mapped_function *mapped;
+    size_t mapped_count, mapped_capacity;
 
     struct llvm_capture list; /* of the profile's functions, once it was needed */
     struct listed_function *listed;
@@ -61,6 +69,7 @@ void functions_free(struct function_table *table)
     intern_table_free(&table->listed_names);
     free(table->forms);
     free(table->differing_name);
+    free(table->mapped);
     free(table->listed);
     llvm_capture_free(&table->list);
     free(table);
@@ -82,6 +91,11 @@ void functions_visit(void *context, const struct union_function *function)
     struct digest name;
     uint64_t number;
 
+    if (!function->is_dummy && function->hash != 0) {
+        COMMAND_ROOM_FOR_ONE(table->mapped, table->mapped_capacity, table->mapped_count);
+        table->mapped[table->mapped_count++] =
+            (struct mapped_function){function->name_ref, function->hash, report->image_read};
+    }
     if (function->is_unused)
         return;
     name = digest_of(function->name);
@@ -123,29 +137,39 @@ static void check_forms(struct report *report)
 /* Takes the number off a line, behind the prefix. False if the line is another one. */
 static bool read_number(struct bytes line, const char *prefix, int base, uint64_t *number)
 {
-    size_t size = strlen(prefix);
-    char *digits;
+    size_t size = strlen(prefix), length;
+    char digits[24] = "";
 
     if (line.size <= size || memcmp(line.data, prefix, size) != 0)
         return false;
-    digits = command_text("%.*s", (int)(line.size - size), (const char *)line.data + size);
+    length = (size_t)line.size - size;
+    memcpy(digits, line.data + size, length < sizeof(digits) ? length : sizeof(digits) - 1);
     *number = strtoull(digits, NULL, base);
-    free(digits);
     return true;
 }
 
-static void add_listed(struct function_table *table, struct bytes name, uint64_t hash)
+/* Fills in the NameRefs, and makes the tables. */
+static void index_listed(struct function_table *table)
 {
-    struct listed_function function = {name, md5_name_reference(name), hash};
-    uint64_t number = table->listed_count;
+    struct bytes names[MD5_NAMES_MAX];
+    uint64_t references[MD5_NAMES_MAX];
 
-    exit_unless_allocated(intern_table_put(&table->listed_both,
-                                           function_places_key(function.name_ref, function.hash),
-                                           number) &&
-                              intern_table_put(&table->listed_names, function.name_ref, number),
-                          table->listed_count);
-    COMMAND_ROOM_FOR_ONE(table->listed, table->listed_capacity, table->listed_count);
-    table->listed[table->listed_count++] = function;
+    for (size_t i = 0; i < table->listed_count; i++) {
+        struct listed_function *function = &table->listed[i];
+        size_t place = i % MD5_NAMES_MAX, count = table->listed_count - i;
+
+        count = count < MD5_NAMES_MAX ? count : MD5_NAMES_MAX;
+        for (size_t k = 0; place == 0 && k < count; k++)
+            names[k] = function[k].name;
+        if (place == 0)
+            md5_name_references(names, count, references);
+        function->name_ref = references[place];
+        exit_unless_allocated(
+            intern_table_put(&table->listed_both,
+                             function_places_key(function->name_ref, function->hash), i) &&
+                intern_table_put(&table->listed_names, function->name_ref, i),
+            table->listed_count);
+    }
 }
 
 /* Lists the functions of the profile as `llvm-profdata show -all-functions` prints them, unless
@@ -175,10 +199,13 @@ static bool list_profile(struct report *report, struct error *error)
     rest = table->list.text.bytes;
     while (done && take_line(&rest, &line)) {
         /* "  NAME:" */
-        if (name.size > 3 && read_number(line, "    Hash: 0x", 16, &number))
-            add_listed(table, (struct bytes){name.data + 2, name.size - 3}, number);
-        else if (read_number(line, "Functions shown: ", 10, &number))
+        if (name.size > 3 && read_number(line, "    Hash: 0x", 16, &number)) {
+            COMMAND_ROOM_FOR_ONE(table->listed, table->listed_capacity, table->listed_count);
+            table->listed[table->listed_count++] =
+                (struct listed_function){.name = {name.data + 2, name.size - 3}, .hash = number};
+        } else if (read_number(line, "Functions shown: ", 10, &number)) {
             is_understood = number == table->listed_count;
+        }
         name = line;
     }
     if (done && !is_understood)
@@ -186,6 +213,7 @@ static bool list_profile(struct report *report, struct error *error)
                          "the merged profile: '%s show' does not list its functions as it should; "
                          "give another --llvm-profdata",
                          program);
+    index_listed(table);
     llvm_command_free(&command);
     free(program);
     return done;
@@ -196,48 +224,29 @@ static bool list_profile(struct report *report, struct error *error)
 /* So many functions are named. */
 #define NAMED_MAX 10
 
-/* Leaves out the functions of an image of which the profile has only other hashes. Like llvm-cov,
- * takes the first record of each that is of code. */
-static bool leave_out_mismatches(struct report *report, const struct report_image *image,
-                                 uint64_t *count, struct error *error)
+bool functions_check_mismatches(struct report *report, struct error *error)
 {
-    const struct function_table *table = report->functions;
-    struct function_places places = {0};
-    struct names files = {0};
-    bool done = function_places_read(&places, image->sidecar, NULL, &files, error);
+    const struct function_table *table = table_of(report);
+    char more[COUNT_TEXT_MAX];
+    uint64_t count = 0, number;
+    bool done = list_profile(report, error);
 
-    for (size_t i = 0; done && i < places.count; i++) {
-        const struct function_place *place = &places.items[i];
+    for (size_t i = 0; done && i < table->mapped_count; i++) {
+        const struct mapped_function *function = &table->mapped[i];
         const struct listed_function *listed;
-        uint64_t number;
 
-        if (place->hash == 0 || place->is_dummy ||
-            !intern_table_find(&places.by_name, place->name_ref, &number) || number != i ||
-            intern_table_find(&table->listed_both,
-                              function_places_key(place->name_ref, place->hash), &number) ||
-            !intern_table_find(&table->listed_names, place->name_ref, &number) ||
-            ++*count > NAMED_MAX)
+        if (intern_table_find(&table->listed_both,
+                              function_places_key(function->name_ref, function->hash), &number) ||
+            !intern_table_find(&table->listed_names, function->name_ref, &number) ||
+            ++count > NAMED_MAX)
             continue;
         listed = &table->listed[number];
         report_leave_out(report, LEFT_OUT_MISMATCHED,
                          "function '%.*s' of %s: left out, as its hash is 0x%" PRIx64
                          " there and 0x%" PRIx64 " in the profile; give profiles of this build",
-                         (int)listed->name.size, (const char *)listed->name.data, name_of(image),
-                         place->hash, listed->hash);
+                         (int)listed->name.size, (const char *)listed->name.data,
+                         name_of(&report->images[function->image]), function->hash, listed->hash);
     }
-    function_places_free(&places);
-    names_free(&files);
-    return done;
-}
-
-bool functions_check_mismatches(struct report *report, struct error *error)
-{
-    char more[COUNT_TEXT_MAX];
-    uint64_t count = 0;
-    bool done = list_profile(report, error);
-
-    for (size_t i = 0; done && i < report->image_count; i++)
-        done = leave_out_mismatches(report, &report->images[i], &count, error);
     if (done && count > NAMED_MAX)
         report_leave_out(report, LEFT_OUT_MISMATCHED, "%s left out, as their hashes differ, too",
                          count_text(count - NAMED_MAX, "more function", more));

@@ -29,6 +29,7 @@
 #include "split/cli/find_sidecar.h"
 #include "split/cli/options.h"
 #include "split/cli/source_paths.h"
+#include "split/profiles/function_places.h"
 #include "split/profiles/llvm_tool.h"
 #include "split/profiles/merge.h"
 
@@ -65,6 +66,9 @@ struct report_image {
     bool is_indexed;               /* an indexed profile is of it */
     int64_t newest;                /* the time of the newest of the others, in nanoseconds */
     uint64_t profile_count;        /* of the others */
+    bool *has_file; /* it has functions of these `build_files`; NULL: they were not needed */
+    size_t file_count;
+    struct function_places mains; /* with has_file: its functions `main` */
     const struct profile_group *
         *groups; /* they, in the merge: a full profile may have another UUID */
     size_t group_count, group_capacity;
@@ -80,6 +84,7 @@ struct report {
     size_t indexed_count;
     struct report_image *images;
     size_t image_count, image_capacity;
+    struct names build_files;      /* source files of images of one name */
     struct lacking_images lacking; /* of full and indexed profiles */
     struct error first_lacking;
     bool has_strangers;   /* profiles that do not tell of which image they are */

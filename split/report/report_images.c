@@ -25,6 +25,8 @@
 static void release(struct report *report, struct report_image *image)
 {
     free(image->groups);
+    free(image->has_file);
+    function_places_free(&image->mains);
     sidecar_close(image->own);
     profile_sidecars_release(&report->sidecars, image->found);
 }
@@ -34,6 +36,7 @@ void report_free_images(struct report *report)
     for (size_t i = 0; i < report->image_count; i++)
         release(report, &report->images[i]);
     free(report->images);
+    names_free(&report->build_files);
     lacking_images_free(&report->lacking);
     free(report->request.operands);
     free(report->indexed);
@@ -337,37 +340,56 @@ static bool read_profiles(struct report *report, struct error *error)
 
 /* ---- builds of one image ---- */
 
-/* What the functions of two images of one name, whose files have one table of names, tell. */
+static uint64_t main_reference(void)
+{
+    return md5_name_reference((struct bytes){(const uint8_t *)"main", 4});
+}
+
+/* Reads what tells whether two images of one name are builds of one, unless that has been done: an
+ * image may be compared with many. */
+static bool read_build(struct report *report, struct report_image *image, struct error *error)
+{
+    struct names *files = &report->build_files;
+
+    if (image->has_file != NULL)
+        return true;
+    if (!function_places_read(&image->mains, image->sidecar, NULL, files, error))
+        return false;
+    image->file_count = files->count;
+    image->has_file = command_array(files->count, sizeof(*image->has_file));
+    for (size_t i = 0; i < image->mains.count; i++)
+        image->has_file[image->mains.items[i].file] = true;
+    function_places_keep(&image->mains, main_reference());
+    return true;
+}
+
+/* What the functions of two images of one name tell. */
 struct likeness {
     bool has_common; /* a file has functions of both */
     bool has_mains;  /* both have a `main`, in different files */
     bool has_own[2]; /* each has a file that the other lacks */
 };
 
-static struct likeness compare_functions(const struct function_places places[2], size_t file_count)
+static struct likeness compare_functions(const struct report_image *one,
+                                         const struct report_image *other)
 {
-    uint64_t main_ref = md5_name_reference((struct bytes){(const uint8_t *)"main", 4});
     struct likeness likeness = {.has_common = false};
-    uint8_t *users = command_array(file_count, sizeof(*users));
 
-    for (size_t side = 0; side < 2; side++) {
-        for (size_t i = 0; i < places[side].count; i++)
-            users[places[side].items[i].file] |= (uint8_t)(1 << side);
-    }
-    for (size_t i = 0; i < file_count; i++) {
-        likeness.has_own[0] |= users[i] == 1;
-        likeness.has_own[1] |= users[i] == 2;
-        likeness.has_common |= users[i] == 3;
-    }
-    for (size_t i = 0; i < places[0].count; i++) {
-        const struct function_place *place = &places[0].items[i];
-        const struct function_place *other =
-            function_places_find(&places[1], place->name_ref, place->hash);
+    for (size_t i = 0; i < one->file_count || i < other->file_count; i++) {
+        bool in_one = i < one->file_count && one->has_file[i];
+        bool in_other = i < other->file_count && other->has_file[i];
 
-        likeness.has_mains |=
-            place->name_ref == main_ref && other != NULL && other->file != place->file;
+        likeness.has_own[0] |= in_one && !in_other;
+        likeness.has_own[1] |= in_other && !in_one;
+        likeness.has_common |= in_one && in_other;
     }
-    free(users);
+    for (size_t i = 0; i < one->mains.count; i++) {
+        const struct function_place *place = &one->mains.items[i];
+        const struct function_place *same =
+            function_places_find(&other->mains, place->name_ref, place->hash);
+
+        likeness.has_mains |= same != NULL && same->file != place->file;
+    }
     return likeness;
 }
 
@@ -381,30 +403,22 @@ static bool is_before(const struct report_image *one, const struct report_image 
  * other names in each build, as those of Rust. They are not if their `main` is in different files;
  * nor if each has files of its own, as tests with a library in
  * common, and both were there when they ran. */
-static bool are_builds_of_one(const struct report_image *one, const struct report_image *other,
-                              bool *are_builds, struct error *error)
+static bool are_builds_of_one(struct report *report, struct report_image *one,
+                              struct report_image *other, bool *are_builds, struct error *error)
 {
     const char *name = one->sidecar->image_name;
-    struct function_places places[2] = {{0}, {0}};
-    struct names files = {0};
     struct likeness likeness;
-    bool done;
 
     *are_builds = false;
     if (name[0] == '\0' || strcmp(name, other->sidecar->image_name) != 0)
         return true;
-    done = function_places_read(&places[0], one->sidecar, NULL, &files, error) &&
-           function_places_read(&places[1], other->sidecar, NULL, &files, error);
-    if (done) {
-        likeness = compare_functions(places, files.count);
-        *are_builds = likeness.has_common && !likeness.has_mains &&
-                      (!likeness.has_own[0] || !likeness.has_own[1] || is_before(one, other) ||
-                       is_before(other, one));
-    }
-    function_places_free(&places[0]);
-    function_places_free(&places[1]);
-    names_free(&files);
-    return done;
+    if (!read_build(report, one, error) || !read_build(report, other, error))
+        return false;
+    likeness = compare_functions(one, other);
+    *are_builds = likeness.has_common && !likeness.has_mains &&
+                  (!likeness.has_own[0] || !likeness.has_own[1] || is_before(one, other) ||
+                   is_before(other, one));
+    return true;
 }
 
 /* Compares two builds of an image: more than 0 if the first one is to be reported. */
@@ -488,7 +502,8 @@ static bool choose_build(struct report *report, size_t index, struct error *erro
 
     is_build[index] = true;
     for (size_t i = index + 1; done && i < count; i++) {
-        done = are_builds_of_one(&report->images[index], &report->images[i], &is_build[i], error);
+        done = are_builds_of_one(report, &report->images[index], &report->images[i], &is_build[i],
+                                 error);
         if (is_build[i] && compare_builds(&report->images[i], &kept) > 0)
             kept = report->images[i];
     }

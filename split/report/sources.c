@@ -459,11 +459,13 @@ bool sources_rename(void *report, struct bytes path, struct bytes *name)
 bool sources_choose(struct report *report, struct error *error)
 {
     struct source_files *sources = report->sources = command_array(1, sizeof(*report->sources));
+    struct digest_set units = {0};
     bool *is_selected,
         done = find_root(report, error) && read_choice(sources, report->options, error);
 
     for (size_t i = 0; done && i < report->image_count; i++)
-        done = covered_files_read(report->images[i].sidecar, &sources->paths, error);
+        done = covered_files_read(report->images[i].sidecar, &units, &sources->paths, error);
+    digest_set_free(&units);
     if (!done)
         return false;
     sources->count = sources->paths.count;

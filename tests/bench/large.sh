@@ -11,8 +11,10 @@
 #
 # With --write, the tables of docs/benchmarks.md are written, and what shown.py makes of them.
 #
-# Usage: large.sh [--jobs N] [--cache DIRECTORY] [--build-only] [--debug-info]
+# Usage: large.sh [--jobs N] [--cache DIRECTORY] [--build-only] [--link-only] [--debug-info]
 #                 [--write] [rocksdb | duckdb]
+#
+# With --link-only, the library is built in one way, and nothing more is done.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -20,6 +22,7 @@ jobs=$(nproc)
 cache=$root/build/large
 program=rocksdb
 build_only=
+link_only=
 debug_info=
 write=()
 while [ $# -gt 0 ]; do
@@ -27,12 +30,13 @@ while [ $# -gt 0 ]; do
     --jobs) jobs=$2 && shift ;;
     --cache) cache=$2 && shift ;;
     --build-only) build_only=yes ;;
+    --link-only) link_only=yes ;;
     --debug-info) debug_info=yes ;;
     --write) write=(--write "$root") ;;
     rocksdb | duckdb) program=$1 ;;
     *)
-        echo "usage: $0 [--jobs N] [--cache DIRECTORY] [--build-only] [--debug-info]" \
-            "[--write] [rocksdb | duckdb]" >&2
+        echo "usage: $0 [--jobs N] [--cache DIRECTORY] [--build-only] [--link-only]" \
+            "[--debug-info] [--write] [rocksdb | duckdb]" >&2
         exit 2
         ;;
     esac
@@ -101,6 +105,9 @@ build_driver() {
 
 "$root/tests/fetch.sh" "$cache" "$program"
 build plain ""
+if [ -n "$link_only" ]; then
+    exit
+fi
 build binary "-mllvm -profile-correlate=binary"
 if [ -n "$debug_info" ]; then
     build debug-info "-g -mllvm -profile-correlate=debug-info"

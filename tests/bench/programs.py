@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes many builds of a program, of which each differs from the one before in a few lines of one file.
 
-Usage: programs.py FETCHED WORK PROGRAM COUNT        PROGRAM is one of sqlite, leveldb, re2 and git
+Usage: programs.py FETCHED WORK PROGRAM COUNT        PROGRAM is one of sqlite, leveldb, re2, git and
+                                                     postgres
 
 FETCHED is where tests/fetch.sh has put the sources. The images of build N are WORK/PROGRAM/images/N/*;
 those that are there are not made again. git is the program itself and 17 of its commands, as programs of
@@ -135,7 +136,21 @@ class Git(Program):
         return [self.tree / name for name in names]
 
 
-PROGRAMS = {"sqlite": Sqlite, "leveldb": Leveldb, "re2": Re2, "git": Git}
+class Postgres(Program):
+    SOURCES, CHANGING = "postgresql-15", ["src/backend/*/*.c"]
+
+    def prepare(self):
+        if not (self.tree / "config.status").exists():
+            self.run("./configure", "-q", f"CC={CLANG}", f"CFLAGS={COVERAGE}", f"LDFLAGS={LINK}",
+                     "--without-readline", "--without-zlib", "--without-icu")
+
+    def build(self):
+        for target in ("submake-generated-headers", "postgres"):
+            self.run("make", "-s", "-j", JOBS, "-C", "src/backend", target)
+        return [self.tree / "src/backend/postgres"]
+
+
+PROGRAMS = {"sqlite": Sqlite, "leveldb": Leveldb, "re2": Re2, "git": Git, "postgres": Postgres}
 
 
 def starts_of_functions(lines):
