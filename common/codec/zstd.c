@@ -236,15 +236,24 @@ void codec_prefix_free(struct codec_prefix *prefix)
     free(prefix);
 }
 
-/* NULL if out of memory, or if zstd refuses. */
-static struct codec_prefix *prefix_open(struct bytes text, int level, int window_log)
+static struct codec_prefix *prefix_open(struct bytes text, int level, int window_log,
+                                        const char *name, struct error *error)
 {
     struct codec_prefix *prefix = calloc(1, sizeof(*prefix));
+    size_t result = (size_t)-1;
 
-    if (prefix == NULL)
+    if (prefix == NULL || (prefix->zstd = ZSTD_createCCtx()) == NULL) {
+        error_out_of_memory(error, name, text.size);
+        free(prefix);
         return NULL;
-    *prefix = (struct codec_prefix){ZSTD_createCCtx(), level, window_log};
-    if (prefix->zstd != NULL && set_parameter(prefix->zstd, ZSTD_c_compressionLevel, level) &&
+    }
+    prefix->level = level;
+    prefix->window_log = window_log;
+    /* What begins as zstd's dictionaries would be taken for one: the first byte is left out, from
+     * which no distance is counted. */
+    if (text.size > 4 && load_u32(text.data, false) == ZSTD_MAGIC_DICTIONARY)
+        text = (struct bytes){text.data + 1, text.size - 1};
+    if (set_parameter(prefix->zstd, ZSTD_c_compressionLevel, level) &&
         set_parameter(prefix->zstd, ZSTD_c_checksumFlag, 1) &&
         set_parameter(prefix->zstd, ZSTD_c_windowLog, window_log) &&
         (level > CODEC_LEVEL_MIN ||
@@ -252,9 +261,11 @@ static struct codec_prefix *prefix_open(struct bytes text, int level, int window
         (level < CODEC_LEVEL_MAX ||
          (set_parameter(prefix->zstd, ZSTD_c_chainLog, AFTER_CHAIN_LOG_MAX) &&
           set_parameter(prefix->zstd, ZSTD_c_searchLog, AFTER_SEARCH_LOG_MAX) &&
-          set_parameter(prefix->zstd, ZSTD_c_targetLength, AFTER_TARGET_MAX))) &&
-        !ZSTD_isError(ZSTD_CCtx_loadDictionary(prefix->zstd, text.data, (size_t)text.size)))
+          set_parameter(prefix->zstd, ZSTD_c_targetLength, AFTER_TARGET_MAX))))
+        result = ZSTD_CCtx_loadDictionary(prefix->zstd, text.data, (size_t)text.size);
+    if (!ZSTD_isError(result))
         return prefix;
+    compressing_failed(result, name, text.size, error);
     codec_prefix_free(prefix);
     return NULL;
 }
@@ -269,10 +280,9 @@ bool codec_compress_after(struct codec_prefix **kept, struct bytes text, uint64_
         window_log++;
     if (*kept == NULL || (*kept)->level != level || (*kept)->window_log != window_log) {
         codec_prefix_free(*kept);
-        *kept = prefix_open((struct bytes){text.data, start}, level, window_log);
+        *kept = prefix_open((struct bytes){text.data, start}, level, window_log, name, error);
     }
-    return compress_once(*kept == NULL ? NULL : (*kept)->zstd, true, source, name, compressed,
-                         error);
+    return *kept != NULL && compress_once((*kept)->zstd, true, source, name, compressed, error);
 }
 
 /* ---- decompressing ---- */

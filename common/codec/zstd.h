@@ -37,6 +37,8 @@ static inline bool encoded_damaged(const struct encoded *encoded, const char *ho
 #define CODEC_LEVEL_MAX 19
 /* What sidecars are compressed with unless a user asks for another level. */
 #define CODEC_LEVEL_DEFAULT 9
+/* From this one on, zstd puts all of a text into trees. */
+#define CODEC_LEVEL_TREES 13
 
 /* ---- compressing ---- */
 
@@ -65,9 +67,10 @@ bool codec_compress_once(struct bytes source, int level, bool with_checksum, con
  * prefix: matches may be in it, however far back. Only decompressing with the same prefix gives the
  * text back.
  *
- * At high levels, putting the prefix into tables takes most of the time. So these are kept for the
- * next text with this prefix: *kept is NULL at first, serves one prefix only, and is freed with
- * codec_prefix_free. The bytes do not depend on what it was used for before. */
+ * From CODEC_LEVEL_TREES on, putting the prefix into trees takes most of the time. So these are
+ * kept for the next text with this prefix: *kept is NULL at first, serves one prefix only, takes
+ * some 100 MB for a large one, and is freed with codec_prefix_free. The bytes do not depend on what
+ * it was used for before. */
 struct codec_prefix;
 bool codec_compress_after(struct codec_prefix **kept, struct bytes text, uint64_t start, int level,
                           const char *name, struct buffer *compressed, struct error *error);

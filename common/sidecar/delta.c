@@ -79,7 +79,8 @@ static void draft_free(struct draft *draft)
     buffer_free(&draft->frame);
 }
 
-/* The tables of the base's part are kept for the next delta to it, unless they are made quickly. */
+/* What zstd makes of the base's part is kept for the next delta to it, unless it is made quickly.
+ */
 static bool compress(struct writer *writer, enum section_kind kind, struct draft *draft, int level)
 {
     struct codec_prefix *quick = NULL;
@@ -88,8 +89,9 @@ static bool compress(struct writer *writer, enum section_kind kind, struct draft
     bool done;
 
     draft->frame.size = 0;
-    done = codec_compress_after(level == CHOICE_LEVEL ? &quick : kept, buffer_view(&draft->text),
-                                draft->start, level, writer->name, &draft->frame, writer->error);
+    done =
+        codec_compress_after(level < CODEC_LEVEL_TREES ? &quick : kept, buffer_view(&draft->text),
+                             draft->start, level, writer->name, &draft->frame, writer->error);
     codec_prefix_free(quick);
     return done;
 }

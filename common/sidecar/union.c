@@ -38,8 +38,9 @@
 
 /* ---- choosing the coverage of a member ---- */
 
-/* So many filenames are kept for the next member. */
-#define FILES_KEPT ((size_t)1 << 20)
+/* So many filenames, and bytes of those with other names, are kept for the next member. */
+#define FILES_KEPT  ((size_t)1 << 20)
+#define MAPPED_KEPT ((uint64_t)32 << 20)
 
 static const char whole_mapping[] = "its coverage mapping";
 
@@ -246,6 +247,7 @@ static bool know_filenames(struct chooser *chooser, struct bytes filenames,
         return out_of_memory(chooser, known->count * sizeof(item));
     }
     *number = known->count;
+    known->mapped_size += item.mapped.size;
     known->items[known->count++] = item;
     return true;
 }
@@ -679,7 +681,7 @@ bool union_add(struct union_writer *writer, const struct sidecar *sidecar, struc
     struct member member = {writer, sidecar};
     bool done;
 
-    if (writer->units.file_count > FILES_KEPT)
+    if (writer->units.file_count > FILES_KEPT || writer->units.mapped_size > MAPPED_KEPT)
         forget_units(&writer->units);
     chooser.files_before = writer->units.file_count;
     if (reading.memo == NULL)

@@ -62,6 +62,7 @@ struct union_units {
     struct intern_table by_digest;
     struct digest *files; /* of the filenames of all */
     size_t file_count, file_capacity;
+    uint64_t mapped_size; /* of the filenames with other names */
 };
 
 /* Set the first three members, and what else is wanted; free with union_free. The output

@@ -437,8 +437,8 @@ static bool list_records(struct elf_state *state, const struct section *section)
         uint64_t offset = section->offset + list->added, left = section->size - list->added;
         struct bytes piece = {0};
 
-        bytes_slice(input->bytes, offset, left < PIECE_SIZE ? left : PIECE_SIZE, &piece);
-        done = record_list_add(list, piece);
+        done = bytes_slice(input->bytes, offset, left < PIECE_SIZE ? left : PIECE_SIZE, &piece) &&
+               record_list_add(list, piece);
         input_drop_pages(input, piece);
     }
     return done;

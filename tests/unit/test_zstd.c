@@ -212,11 +212,13 @@ START_TEST(test_after_prefix)
 {
     static const size_t lengths[] = {0, 1, 100, 70000};
     static const int levels[] = {1, 2, 9, 19};
+    static const uint8_t magic[] = {0x37, 0xa4, 0x30, 0xec}; /* of zstd's dictionaries */
     const size_t count = sizeof(lengths) / sizeof(lengths[0]);
     FREED_BY(buffer_free) struct buffer text = {0};
     struct codec_prefix *kept = NULL;
     struct error error = {0};
 
+    buffer_append(&text, magic, sizeof(magic));
     for (size_t i = 0; i < 2 * lengths[count - 1] + 50; i++)
         buffer_append(&text, &(uint8_t){(uint8_t)(i * i >> 7)}, 1);
     for (size_t i = 0; i < count * count; i++) {
