@@ -236,6 +236,15 @@ void codec_prefix_free(struct codec_prefix *prefix)
     free(prefix);
 }
 
+/* What begins as zstd's dictionaries would be taken for one: the first byte is left out, from which
+ * no distance is counted. */
+static size_t load_trees(ZSTD_CCtx *zstd, struct bytes text)
+{
+    if (text.size > 4 && load_u32(text.data, false) == ZSTD_MAGIC_DICTIONARY)
+        text = (struct bytes){text.data + 1, text.size - 1};
+    return ZSTD_CCtx_loadDictionary(zstd, text.data, (size_t)text.size);
+}
+
 static struct codec_prefix *prefix_open(struct bytes text, int level, int window_log,
                                         const char *name, struct error *error)
 {
@@ -249,10 +258,6 @@ static struct codec_prefix *prefix_open(struct bytes text, int level, int window
     }
     prefix->level = level;
     prefix->window_log = window_log;
-    /* What begins as zstd's dictionaries would be taken for one: the first byte is left out, from
-     * which no distance is counted. */
-    if (text.size > 4 && load_u32(text.data, false) == ZSTD_MAGIC_DICTIONARY)
-        text = (struct bytes){text.data + 1, text.size - 1};
     if (set_parameter(prefix->zstd, ZSTD_c_compressionLevel, level) &&
         set_parameter(prefix->zstd, ZSTD_c_checksumFlag, 1) &&
         set_parameter(prefix->zstd, ZSTD_c_windowLog, window_log) &&
@@ -262,7 +267,7 @@ static struct codec_prefix *prefix_open(struct bytes text, int level, int window
          (set_parameter(prefix->zstd, ZSTD_c_chainLog, AFTER_CHAIN_LOG_MAX) &&
           set_parameter(prefix->zstd, ZSTD_c_searchLog, AFTER_SEARCH_LOG_MAX) &&
           set_parameter(prefix->zstd, ZSTD_c_targetLength, AFTER_TARGET_MAX))))
-        result = ZSTD_CCtx_loadDictionary(prefix->zstd, text.data, (size_t)text.size);
+        result = level < CODEC_LEVEL_TREES ? 0 : load_trees(prefix->zstd, text);
     if (!ZSTD_isError(result))
         return prefix;
     compressing_failed(result, name, text.size, error);
@@ -282,7 +287,12 @@ bool codec_compress_after(struct codec_prefix **kept, struct bytes text, uint64_
         codec_prefix_free(*kept);
         *kept = prefix_open((struct bytes){text.data, start}, level, window_log, name, error);
     }
-    return *kept != NULL && compress_once((*kept)->zstd, true, source, name, compressed, error);
+    /* That serves one text, but takes no memory. */
+    return *kept != NULL && compress_once((*kept)->zstd,
+                                          level >= CODEC_LEVEL_TREES ||
+                                              !ZSTD_isError(ZSTD_CCtx_refPrefix(
+                                                  (*kept)->zstd, text.data, (size_t)start)),
+                                          source, name, compressed, error);
 }
 
 /* ---- decompressing ---- */
